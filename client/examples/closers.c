@@ -129,7 +129,7 @@ static void take_line(struct ledger *ledger, char *line) {
         fprintf(stderr, "event=closer message=\"a line that makes no sense\"\n");
 }
 
-/* An unfinished line of a killed closer does not count: its task was not acknowledged either. */
+/* Ignores an unfinished line of a killed closer, because the closer had not acknowledged that task. */
 static void closer_ended(struct closer *closer) {
     close(closer->out);
     closer->out = -1;

@@ -23,8 +23,10 @@
 #include "orders.h"
 #include "picture.h"
 
-#define SETTLE_PATIENCE_S 120 /* seconds after the last event; leases of a dead consumer expire much earlier */
-#define AFTERMATH_US 300000   /* µs of waiting after all orders are settled; no order may be closed in this time */
+/* Wait in seconds after the last event until every order must be settled; much longer than the leases of a dead
+ * consumer. */
+#define SETTLE_PATIENCE_S 120
+#define AFTERMATH_US 300000 /* µs of waiting after all orders are settled; no order may be closed in this time */
 
 struct settings {
     const char *broker;
@@ -87,8 +89,8 @@ static int compare_events(const void *a, const void *b) {
     return (x->order > y->order) - (x->order < y->order);
 }
 
-/* Payments up to twice the limit after placing are played; those after the limit come too late. Later payments are left
- * out, because they would only make the simulated day longer. */
+/* Makes the events of the day. A payment that comes after the limit is too late, but is played until twice the limit
+ * after its order. Later payments would only make the simulated day longer. */
 static int make_events(struct play *play) {
     play->events = calloc(2 * play->orders.count, sizeof(*play->events));
     if (play->events == NULL) return -1;
@@ -181,7 +183,7 @@ static int play_day(struct play *play) {
     return 0;
 }
 
-/* Waits until every order is paid or closed, and a little longer, to see that no more closings come. */
+/* Waits until every order is paid or closed, and then for SETTLE_US, in which no order may be closed. */
 static void settle(struct play *play) {
     uint64_t until = now_us() + SETTLE_PATIENCE_S * 1000000ull + play->delay_ms * 1000;
     while (!ledger_is_settled(play->ledger) && now_us() < until && !interrupted) look(play, 20);

@@ -91,7 +91,8 @@ static double random_unit(uint64_t *state) {
     return (double)(random_next(state) >> 11) / 9007199254740992.0;
 }
 
-/* Time to payment in a real shop: quantiles with linear interpolation; 1.8 % of orders are never paid. */
+/* Returns a random time to payment, from the quantiles of a real shop with linear interpolation; 1.8 % of orders are
+ * never paid. */
 static int64_t pay_time_s(uint64_t *state) {
     static const struct {
         double share, seconds;

@@ -109,7 +109,8 @@ static enum tarry_verdict handle(void *arg, tarry_consumer *consumer, const stru
     return TARRY_DO_NACK;
 }
 
-/* Checks whether the verdict came in time. If not, another worker has or will get the task: see `result->outcome`. */
+/* Receives the broker's answer to a verdict. If the lease had ended, another worker has or will get the task: see
+ * `result->outcome`. */
 static void settled(void *arg, const struct tarry_task *task, const struct tarry_result *result) {
     (void)arg;
     if (result->code != TARRY_OK) fprintf(stderr, "worker: %s: %s\n", task->key, result->message);

@@ -115,10 +115,11 @@ enum tarry_code {
     TARRY_STALE_TOKEN = 7,   /* the caller no longer holds the lease; `outcome` has the task's state */
     TARRY_ABORTED = 8,       /* another operation of the same atomic commit was refused, so none took effect */
     TARRY_FORGOTTEN = 9,     /* the broker no longer remembers this retried request; the outcome is unknown */
-    TARRY_BUSY = 10,         /* no capacity until the deadline, or earlier calls took too long; nothing was done */
+    TARRY_BUSY = 10, /* until the deadline, the broker was busy or earlier calls took too long; nothing was done */
     /* the broker was stopping, and no other accepted the call until the deadline; nothing was done */
     TARRY_STOPPING = 11,
-    TARRY_NO_SUCH_SESSION = 12, /* never returned to programs: the consumer subscribes again */
+    TARRY_NO_SUCH_SESSION = 12, /* the broker does not know the session; programs never get this code, because the
+                                   consumer subscribes again */
     TARRY_NOT_PRIMARY = 13,     /* no address led to the primary until the deadline; nothing was done */
     TARRY_FAILED = 14,          /* the broker's disk failed; the outcome is unknown */
     /* Permission denied. The message names the missing role, the queue's owner, the brokers' reason for the refusal,
@@ -239,19 +240,20 @@ struct tarry_result {
     /* An enum tarry_code. TARRY_OK: the operation took effect, or had taken effect before (TARRY_ALREADY_CANCELLED). */
     int code;
     enum tarry_outcome outcome;
-    uint64_t id;              /* id of the task; 0: not known */
-    uint64_t due_ms;          /* due time; valid if the task was scheduled, moved or kept, or exists */
-    uint32_t deliveries;      /* number of times that the broker has delivered the task */
-    uint32_t attempt;         /* number of delivery attempts charged to the task */
-    uint64_t at_ms;           /* when the lease began, the task became a dead letter, or the task ended */
-    uint64_t session;         /* session that holds the task or held it last; 0: none */
+    uint64_t id;         /* id of the task; 0: not known */
+    uint64_t due_ms;     /* due time of the task; valid if the task was scheduled, moved or kept, or if it exists */
+    uint32_t deliveries; /* number of times that the broker has delivered the task */
+    uint32_t attempt;    /* number of delivery attempts charged to the task */
+    uint64_t at_ms;      /* time at which the task was leased, became a dead letter or ended, according to `outcome` */
+    uint64_t session;    /* session that holds the task or held it last; 0: none */
     uint64_t delivered_ms;    /* time of the last delivery; 0: never delivered */
     struct tarry_token token; /* token of the current lease; valid if `outcome` is TARRY_IN_FLIGHT */
     uint64_t known_since_ms; /* valid if `outcome` is TARRY_UNKNOWN: the broker remembers ended tasks since this time */
     uint64_t lease_deadline_ms; /* new deadline of the lease; valid if `outcome` is TARRY_EXTENDED */
-    uint64_t count;             /* queue-wide operations: number of tasks, as far as known when the reply was sent */
-    uint64_t job; /* queue-wide operation: number of its job (tarry_job); TARRY_REDACTED: log position (tarry_redact) */
-    uint64_t left;     /* TARRY_REDACTED by time range: number of live tasks, which were not redacted */
+    uint64_t count;    /* operation on a whole queue: number of tasks, as far as known when the reply was sent */
+    uint64_t job;      /* operation on a whole queue: number of its job (tarry_job); TARRY_REDACTED: log position
+                          (tarry_redact) */
+    uint64_t left;     /* TARRY_REDACTED for a time range: number of live tasks in the range, which were not redacted */
     uint64_t producer; /* producer of the commit that carried the operation (ONCE-1); 0: never sent */
     /* sequence number of the commit that carried the operation */
     uint64_t sequence;
@@ -326,7 +328,8 @@ struct tarry_options {
     /* client name in the broker's log, cut at 128 bytes; NULL: the program's name and process id */
     const char *name;
     uint64_t timeout_ms;        /* default timeout of calls; 0: 10,000; TARRY_FOREVER: none */
-    uint32_t commits_in_flight; /* 0 or 1: calls take effect in order of submission; 2 … 16: order not guaranteed */
+    uint32_t commits_in_flight; /* number of commits that may be under way at once: 0 or 1: calls take effect in order
+                                   of submission; 2 … 16: in any order */
     size_t queued_size_max;     /* limit for the bytes of unanswered operations; 0: 64 MiB */
     bool follower_reads;        /* followers may answer read requests (get, list, …): see struct tarry_source */
     bool dispatch;              /* callbacks run only inside tarry_dispatch: see tarry_loop.h */

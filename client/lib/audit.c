@@ -27,7 +27,7 @@ struct tarry_audit {
         options; /* options of the program, except the task, which the audit copies to its own field `task` */
     bool has_task;
     struct tarry_ref task;   /* the audit owns queue and key */
-    struct queue_map queues; /* names of queues */
+    struct queue_map queues; /* names of the queues that the frames refer to by number */
     struct tarry_audit_view view;
     uint64_t end;    /* audit without `follow`: log position at which it ends; 0: not known yet */
     bool is_at_end;  /* the last page said that no more frames were durable */
@@ -39,7 +39,7 @@ struct tarry_audit {
     const Tarry__AuditReply *page; /* NULL: none */
     size_t at;
     struct tarry_frame frame;
-    uint8_t chain[FRAME_CHAIN_SIZE]; /* chain hash of the last returned frame, if `chained` */
+    uint8_t chain[FRAME_CHAIN_SIZE]; /* chain hash of the last returned frame; valid if `chained` is set */
     bool is_chained;
     /* The request. */
     pthread_mutex_t lock; /* protects the fields below; not held together with the client's lock */
@@ -50,7 +50,7 @@ struct tarry_audit {
     bool is_polling; /* true: the request under way is counted in client->polls */
     bool is_answered;
     int code;
-    char refusal[MESSAGE_SIZE]; /* message for `code` */
+    char refusal[MESSAGE_SIZE]; /* error message that belongs to `code` */
     Tarry__Reply *reply;        /* in `answer` */
     struct arena answer;
 };
@@ -158,7 +158,8 @@ static void answered(void *arg, struct request *request) {
 static uint64_t poll_ms(tarry_audit *audit) {
     tarry_client *client = audit->client;
     if (!audit->options.follow || !audit->is_at_end || client->polls >= POLLS_MAX) return 0;
-    /* The reply must arrive before the silence limit. */
+    /* The broker may keep the request for at most half of the client's timeout, so that its reply comes before the
+     * silence limit. */
     uint64_t poll_ms = client->timeout_ms / 2 < POLL_MS ? client->timeout_ms / 2 : POLL_MS;
     audit->is_polling = true;
     client->polls++;
@@ -216,7 +217,7 @@ static int ask(tarry_audit *audit) {
 
 /* ---- waiting */
 
-/* Waits for the reply if a request is under way, otherwise until a request may be sent. */
+/* If a request is under way, waits for its reply; otherwise waits until the next request may be sent. */
 static int await(tarry_audit *audit, uint64_t until_ms) {
     int rv = TARRY_OK;
     pthread_mutex_lock(&audit->lock);
@@ -281,7 +282,7 @@ static int take_gap(tarry_audit *audit, const Tarry__AuditReply *page) {
     return TARRY_E_GAP;
 }
 
-/* Checks the next page. TARRY_OK: its frames may be returned. */
+/* Checks a page that has arrived. TARRY_OK: the frames of the page may be returned. */
 static int take_page(tarry_audit *audit, const Tarry__AuditReply *page) {
     struct tarry_audit_view *view = &audit->view;
     if (page->next < view->position || page->next > page->durable || page->gap_to > page->next)
@@ -378,7 +379,7 @@ static bool is_over(const tarry_audit *audit) {
     return !audit->options.follow && audit->end != 0 && audit->view.position >= audit->end;
 }
 
-/* Returns TARRY_OK and a frame. Otherwise audit->message has the reason or is empty. */
+/* Returns the next frame. If there is none, returns another code, and audit->message has the reason or is empty. */
 static int next_frame(tarry_audit *audit, uint64_t wait_ms, const struct tarry_frame **out_frame) {
     uint64_t now = now_ms();
     uint64_t until_ms = wait_ms > UINT64_MAX - now ? UINT64_MAX : now + wait_ms;

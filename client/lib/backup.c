@@ -25,7 +25,8 @@ struct backup {
     char message[TARRY_MESSAGE_SIZE]; /* error message; "": use the code's sentence */
 };
 
-/* Sends a request. The reply is call->reply->backup. The caller must use call_end in both cases. */
+/* Sends a backup request and waits for the reply, which is call->reply->backup. The caller must use call_end, also
+ * after a failure. */
 static int ask(struct backup *backup, Tarry__Backup *body, struct call *call) {
     Tarry__Request wire = TARRY__REQUEST__INIT;
     body->backup = backup->number;
@@ -38,7 +39,7 @@ static int ask(struct backup *backup, Tarry__Backup *body, struct call *call) {
     return is_right ? TARRY_OK : TARRY_E_PROTOCOL;
 }
 
-/* Checks between two requests whether the backup should continue. */
+/* Is called between two requests: checks the deadline and calls the program's `progress`, which may stop the backup. */
 static int go_on(struct backup *backup, uint64_t done, uint64_t total) {
     const struct tarry_backup_options *options = backup->options;
     if (options->progress != NULL && !options->progress(options->arg, done, total)) return TARRY_E_WOKEN;
@@ -132,7 +133,7 @@ static int copy(struct backup *backup) {
     return rv == TARRY_OK ? backup_directory_end(&backup->directory) : rv;
 }
 
-/* Copies the message, because later messages of the library overwrite its memory. */
+/* Copies the error message of the first failure, because later messages of the library overwrite its memory. */
 static void keep_message(struct backup *backup, int rv) {
     char *text = backup->directory.message;
     if (text[0] != 0) return;

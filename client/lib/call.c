@@ -120,7 +120,8 @@ int tarry_question(tarry_client *client, const void *request, size_t size, const
         tarry__request__free_unpacked(wire, NULL);
         return message_say(out_message, TARRY_E_ARGUMENT);
     }
-    Tarry__Request asked = TARRY__REQUEST__INIT; /* the library fills in the client's name and the required freshness */
+    Tarry__Request asked = TARRY__REQUEST__INIT; /* a copy of the request, in which the library sets the client's name
+                                                    and the required freshness */
     asked.body_case = wire->body_case;
     asked.get = wire->get;
     rv = call_wish(client, &asked, &options);

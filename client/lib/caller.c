@@ -20,8 +20,8 @@
 
 /* ---- the gate */
 
-/* Where the threads of blocking calls wait. One message answers all operations of a commit. One system call
- * (futex) then wakes all threads that wait for it, and none of them needs a lock first. */
+/* A gate: the place where the threads of blocking calls wait. One message answers all operations of a commit. One
+ * system call (futex) then wakes all threads that wait for it, and none of them needs a lock first. */
 
 void gate_wait(struct gate *gate, unsigned turn) {
     atomic_fetch_add(&gate->waiters, 1);
@@ -61,7 +61,8 @@ bool caller_may_read(tarry_client *client) {
 void caller_take_back(tarry_client *client) {
     struct ws_client *connection = &client->link.connection;
     if (!connection->is_lent) return;
-    if (!ws_client_take_back(connection)) link_stalled(client); /* the engine opens another connection */
+    if (!ws_client_take_back(connection))
+        link_stalled(client); /* link_stalled makes the engine open another connection */
     engine_kick(client);
 }
 
@@ -77,8 +78,8 @@ static void lend(tarry_client *client, uint64_t now) {
         engine_kick(client); /* the engine must take the borrowed connection back after LENT_MS */
 }
 
-/* Waits until there is something to read or the engine has worked. Releases the lock meanwhile. False: this caller
- * must not read. */
+/* Waits until the borrowed connection has something to read, or until the engine has worked. Releases the lock
+ * meanwhile. Returns false if this caller must not read. */
 static bool wait_readable(tarry_client *client, uint32_t *out_events) {
     const uint64_t now = now_ms(), until = client->engine_until_ms, id = client->link.connection.id;
     const uint64_t wait_ms = until <= now ? 1 : until - now < POLL_MAX_MS ? until - now : POLL_MAX_MS;
@@ -90,8 +91,8 @@ static bool wait_readable(tarry_client *client, uint32_t *out_events) {
     return client->link.connection.is_lent && client->link.connection.id == id && (count >= 0 || errno == EINTR);
 }
 
-/* Reads what has arrived. Completes the replies if all of them belong to blocking calls. Releases the lock meanwhile.
- */
+/* Reads what has arrived on the connection. Completes the replies if all of them belong to blocking calls. Releases the
+ * lock meanwhile. */
 static void turn(tarry_client *client, uint32_t events) {
     client->caller_turns = true;
     link_turn(client, events);
@@ -105,7 +106,7 @@ static bool goes_on(tarry_client *client) {
     return connection->is_lent && ws_client_is_sent(connection) && client->finished.first == NULL;
 }
 
-/* Borrows the connection and reads until the call is done or another thread must read. */
+/* Borrows the connection from the engine, and reads until the call is done or another thread must read. */
 static void read_until(tarry_client *client, const atomic_bool *is_done) {
     uint32_t events;
     lend(client, now_ms());

@@ -68,7 +68,8 @@
 #define LOOK_AGAIN_MS 1000u
 #define LENT_MS LOOK_AGAIN_MS /* the engine takes back a borrowed connection that no caller has read for this time */
 #define GATES 64u
-/* A call with less time left than this does not wait for other calls to gather, and other calls do not wait for it. */
+/* A call whose deadline is nearer than this does not gather with others: neither does it wait for other calls, nor do
+ * they wait for it. */
 #define GROUP_SPARE_MS 20u
 #define REQUEST_ID_SIZE 4u /* size of the SP request id before each message, in bytes */
 #define REQUEST_POOL_MAX 8u
@@ -132,7 +133,7 @@ struct link {
     uint32_t tries;          /* attempts since the last connection that brought a reply */
     uint32_t serial;         /* number of the current attempt; replies to older attempts are ignored */
     uint32_t tried;          /* addresses tried in this round, as bits 1 << index */
-    uint64_t retry_at_ms;    /* earliest time of the next attempt while down */
+    uint64_t retry_at_ms;    /* earliest time of the next connection attempt, if there is no connection */
     struct addresses addresses;
     size_t address; /* index of the current address */
     size_t opened;  /* index of the address that was connected last */
@@ -141,7 +142,7 @@ struct link {
 
 #define LEDGER_MAX (COMMITS_PER_PRODUCER_MAX - 1u)
 
-/* Producer of the commits that are named before they are sent: see once.c. */
+/* Producer for named commits, which get their sequences before they are sent (once.c). */
 struct ledger {
     uint64_t producer; /* number of the producer for named commits; 0: request one from the broker */
     uint64_t next_sequence;
@@ -169,16 +170,16 @@ struct dispatch {
 
 struct tarry_client {
     pthread_mutex_t lock;
-    pthread_cond_t drained; /* signalled when `pending` or `queued_size` fell */
+    pthread_cond_t drained; /* condition: `pending` or `queued_size` has decreased */
     pthread_t engine;
     unsigned process; /* process that opened the client: see process_enter */
     bool engine_waits;
     bool kicked;
     bool heard; /* something has arrived on a connection since the engine last waited */
     bool closing;
-    uint64_t engine_until_ms; /* latest time until which the engine waits */
+    uint64_t engine_until_ms; /* time at which the engine's present wait ends at the latest */
     /* A caller that reads its reply itself: see caller.c. */
-    pthread_cond_t turned; /* signalled when caller_turns becomes false */
+    pthread_cond_t turned; /* condition: caller_turns has become false */
     bool caller_reads;     /* a caller has borrowed the connection */
     bool caller_turns; /* the caller that borrowed the connection is reading; the engine waits until it has finished */
     unsigned lone_calls;     /* number of consecutive blocking calls that were alone, counted up to the threshold */
@@ -197,11 +198,11 @@ struct tarry_client {
     /* Requests. */
     struct commit_queue commits[COMMIT_RANKS];
     struct request_list resend;   /* commits that may have been executed, in order of sequence; usually few */
-    struct request_list mixed;    /* commits of the queue NEEDS_ROOM that also have operations of other ranks */
+    struct request_list mixed;    /* commits in the queue NEEDS_ROOM that contain operations of other ranks too */
     struct request_list settling; /* commits that settle leases and have no reply */
     struct names names;           /* tasks named by unanswered operations of rank NEEDS_ROOM */
     struct request_list calls;    /* calls that may be sent, in order */
-    struct timers retries;        /* refused calls, by the time of the next try */
+    struct timers retries;        /* timers of refused calls: each expires when the call may be sent again */
     struct timers deadlines;
     struct request_list finished; /* completed requests, whose callbacks the engine will run */
     struct gate gates[GATES];
@@ -215,7 +216,7 @@ struct tarry_client {
     size_t queued_size;
     size_t waiting;       /* number of unanswered requests, including the library's own */
     size_t primary_calls; /* number of unanswered calls (part of `waiting`) that only a primary can answer */
-    uint64_t looks;       /* number of waiting requests examined so far; a test checks that it stays small */
+    uint64_t looks;       /* number of times that a waiting request was examined; a test checks that it stays small */
     unsigned polls;       /* number of unanswered requests (part of `waiting`) of audits that wait for new frames */
     /* Producer under whose number the client sends its commits (ONCE-1). */
     uint64_t producer; /* number of the producer; 0: request one from the broker */
@@ -297,7 +298,7 @@ int pack_queue_purge(struct buffer *body, const char *queue, uint32_t states);
 int ref_to_proto(const struct tarry_ref *ref, bool needs_key, Tarry__Ref *out);
 
 /* ---- once.c: names of commits. Lock held. */
-/* Returns the value of oldest_unanswered to send with a named commit. */
+/* Returns the value for the field oldest_unanswered of a named commit. */
 uint64_t ledger_oldest(const struct ledger *ledger, const struct tarry_commit_id *id);
 /* Forgets a named commit, because it was answered or will never be sent. */
 void ledger_close(struct ledger *ledger, const struct tarry_commit_id *id);
@@ -306,7 +307,7 @@ void producer_leave(tarry_client *client, uint64_t producer);
 
 /* ---- dispatch.c. No lock needed, except where noted. */
 int dispatch_open(tarry_client *client, bool on);
-void dispatch_close(tarry_client *client); /* runs the remaining callbacks */
+void dispatch_close(tarry_client *client); /* runs all remaining callbacks, because the client closes */
 void dispatch_signal(tarry_client *client);
 void dispatch_push(tarry_client *client, struct deferred *deferred);
 /* True inside a callback that tarry_dispatch called. */
@@ -327,7 +328,8 @@ void event_note(tarry_client *client, enum tarry_event_kind kind, const char *ur
     __attribute__((format(printf, 4, 5)));
 /* Adds a log event with the last result of this address, unless the last such event had the same text. */
 void event_note_address(tarry_client *client, struct address *address);
-void events_tell(tarry_client *client); /* reports the waiting events; releases the lock meanwhile */
+void events_tell(
+    tarry_client *client); /* passes the waiting events to the program's callback; releases the lock meanwhile */
 
 /* ---- commit.c: functions for once.c. No lock. */
 tarry_client *commit_client(const tarry_commit *commit);
@@ -339,7 +341,7 @@ void commit_take_results(tarry_commit *commit, struct tarry_result *results, siz
 
 /* ---- engine.c: lock held, except where noted. */
 void *engine_run(void *arg); /* main function of the engine's thread; `arg` is the client; called without its lock */
-void engine_kick(tarry_client *client);        /* wakes the engine, which then checks everything again */
+void engine_kick(tarry_client *client);        /* wakes the engine, so that it looks for work again */
 bool engine_is_me(const tarry_client *client); /* no lock */
 /* Handles a submitted request. `sends`: the caller waits for the reply, and sends the request itself if it can go
  * now. */
@@ -354,7 +356,8 @@ void engine_complete_callers(tarry_client *client);
 /* ---- caller.c: lock held, except where noted. */
 /* Called after a blocking call was submitted. True: it is the only one, so its thread reads the reply (caller_read). */
 bool caller_may_read(tarry_client *client);
-/* Reads and completes until a completion sets `is_done` or another thread must read. No lock. */
+/* Reads and completes replies until a completion sets `is_done`, or until another thread must read. The caller does not
+ * hold the lock. */
 void caller_read(tarry_client *client, const atomic_bool *is_done);
 /* Gives the connection back to the engine. */
 void caller_take_back(tarry_client *client);

@@ -11,7 +11,7 @@ struct tarry_commit {
     /* Reply to the last run. */
     struct tarry_result *results;
     size_t result_count;
-    bool is_named; /* the next run or submission uses `name` (tarry_once.h) */
+    bool is_named; /* the next run or submission of the commit uses `name` (tarry_once.h) */
     struct tarry_commit_id name;
 };
 
@@ -89,7 +89,7 @@ static int add_begin(tarry_commit *commit) {
     return TARRY_OK;
 }
 
-/* Completes the addition of an operation. `rv`: result of packing; `before`: size of the body before it. */
+/* Ends the addition of an operation to the commit. `rv`: result of packing; `before`: size of the body before it. */
 static int add_end(tarry_commit *commit, int rv, size_t before, struct op_note note) {
     struct request *request = commit->request;
     note.size = (uint32_t)(request->body.size - before);

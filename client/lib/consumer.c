@@ -41,7 +41,7 @@ static int consumer_take(tarry_consumer *consumer, const struct tarry_consumer_o
     return TARRY_OK;
 }
 
-/* Gives the consumer to the engine and waits for the broker's reply. */
+/* Adds the consumer to the engine's list, and waits for the broker's reply to the subscription. */
 static int join_engine(tarry_consumer *consumer, uint32_t timeout_ms) {
     tarry_client *client = consumer->client;
     pthread_mutex_lock(&client->lock);
@@ -61,7 +61,7 @@ static int join_engine(tarry_consumer *consumer, uint32_t timeout_ms) {
     return rv;
 }
 
-/* Ends the engine's use of the consumer. */
+/* Makes the engine ignore the consumer, and waits until the engine does not use it any more. */
 static void leave_engine(tarry_consumer *consumer) {
     tarry_client *client = consumer->client;
     pthread_mutex_lock(&client->lock);
@@ -209,7 +209,7 @@ uint64_t tarry_consumer_session(tarry_consumer *consumer) {
 static bool drain_settling(tarry_client *client, uint64_t until_ms) {
     bool in_time = true;
     pthread_mutex_lock(&client->lock);
-    /* Operations added later to the gathering request are answered together with it. */
+    /* Operations that are later added to the request that is gathering are answered together with it. */
     const uint64_t last = client->next_settling;
     while (client->settling.first != NULL && client->settling.first->settling <= last && !client->closing && in_time)
         in_time = wait_drained(client, until_ms);
@@ -399,14 +399,15 @@ static void handler_stop(tarry_consumer *consumer, uint64_t timeout_ms) {
     if (consumer->thread_runs) pthread_join(consumer->thread, NULL);
 }
 
-/* Sends the broker the ids of seen tasks. It releases all other tasks. */
+/* Ends the session. Tells the broker the ids of the tasks that the program has seen; the broker releases all other
+ * tasks. */
 static int unsubscribe(tarry_consumer *consumer, uint64_t session, bool keep_leases, uint64_t until_ms) {
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Unsubscribe body = TARRY__UNSUBSCRIBE__INIT;
     body.session = session;
     body.keep_leases = keep_leases;
     pthread_mutex_lock(&consumer->lock);
-    consumer->current = 0; /* 0: tasks that arrive from now on are ignored */
+    consumer->current = 0; /* from now on, arriving tasks are ignored */
     body.seen = calloc(consumer->held.count + 1, sizeof(*body.seen));
     for (size_t i = 0; i < consumer->held.capacity && body.seen != NULL; i++) {
         const struct held_entry *entry = &consumer->held.entries[i];

@@ -9,10 +9,11 @@
 #include "held.h"
 
 #define SECRET_SIZE_MAX 64u
-#define LANE_PATIENCE_MS 2000u   /* subscribe again if the lane is not up after this time */
-#define SUBSCRIBE_AGAIN_MS 1000u /* delay before subscribing again after a final refusal of a later subscription */
-#define DISPATCH_AGAIN_MS 20u    /* retry interval while closing waits for callbacks */
-#define HELD_SWEEP_COUNT 4096u   /* above this number of entries, expired leases are removed */
+#define LANE_PATIENCE_MS 2000u /* time without a connected lane after which the consumer subscribes again */
+/* Delay before the consumer subscribes again, if a later subscription was refused for good. */
+#define SUBSCRIBE_AGAIN_MS 1000u
+#define DISPATCH_AGAIN_MS 20u  /* retry interval while closing waits for callbacks */
+#define HELD_SWEEP_COUNT 4096u /* number of entries above which expired leases are removed from the set */
 
 /*        open                     reply            pipe up
  *  LOST ─────► SUBSCRIBING ─────► ACCEPTED ─────► UP
@@ -30,7 +31,7 @@ struct held_task {
     struct tarry_task task; /* must be first: programs get a pointer to it */
     struct delivery_box *box;
     struct held_task *next;
-    struct tarry_consumer *consumer; /* consumer that waits for the answer to its handler's verdict */
+    struct tarry_consumer *consumer; /* the consumer whose handler gave the verdict; it waits for the answer */
 };
 
 /* A request of the session under way. It outlives the consumer; `consumer` is then NULL. */
@@ -56,7 +57,7 @@ struct tarry_consumer {
     enum session_state state;
     bool opening;            /* true during the first subscription; tarry_consumer_open returns its refusal */
     bool closing;            /* the engine ignores the consumer */
-    bool busy;               /* the engine reads the lane, without the lock */
+    bool busy;               /* true while the engine reads the lane, which it does without the lock */
     int opened;              /* result of the first subscription; -1: no reply yet, otherwise a code */
     uint64_t open_until_ms;  /* deadline of tarry_consumer_open */
     uint64_t close_until_ms; /* time until which the handler's thread may wait for queue space; UINT64_MAX: the consumer
@@ -80,19 +81,20 @@ struct tarry_consumer {
     bool lane_up;
     /* since when an accepted session has had no lane; 0: the lane is up */
     uint64_t lane_missing_ms;
-    /* Protected by lock: */
+    /* The following fields are protected by `lock`. */
     pthread_mutex_t lock;
     pthread_cond_t arrived;
     struct held_task *first;
     struct held_task *last;
     struct held held;
-    uint64_t current; /* current session; deliveries of other sessions are dropped; 0: all are dropped */
+    uint64_t current; /* number of the current session; deliveries of other sessions are dropped; 0: all deliveries are
+                         dropped */
     unsigned wakes;
     bool silent;
     int refused;     /* code of a refused later subscription, reported once; 0: none */
     bool ended;      /* the handler's thread must end */
     bool is_handled; /* tarry_dispatch is running the handler */
-    size_t settling; /* verdicts whose answer has not been passed to `settled` */
+    size_t settling; /* number of verdicts whose answer has not been passed to `settled` */
 };
 
 /* ---- session.c */

@@ -53,7 +53,7 @@ static void hello_done(void *arg, struct request *request) {
             snprintf(client->hello_message, sizeof(client->hello_message), "%s", request->message);
         }
     }
-    engine_kick(client); /* commits wait for the producer's number */
+    engine_kick(client); /* wakes the engine, because commits have waited for the producer's number */
     pthread_mutex_unlock(&client->lock);
 }
 
@@ -90,7 +90,7 @@ static bool refuse_unsent(tarry_client *client, struct request *request) {
     if (client->producer == 0 && request->sequence == 0)
         request_fail(
             request, client->hello_refused,
-            client->hello_message); /* the broker refused Hello permanently, so it would refuse this request too */
+            client->hello_message); /* the broker has refused Hello for good, so it would refuse this request too */
     else if (request->body.size + REQUEST_OVERHEAD_MAX > client->request_max)
         request_fail(request, TARRY_TOO_LARGE, "the request is larger than the maximum of this broker");
     else
@@ -325,7 +325,7 @@ void *engine_run(void *arg) {
         /* Waits at least once per iteration, so replies are read even if something is already due. */
         loop_wait(client, deadline);
     }
-    do { /* a callback may submit operations */
+    do { /* repeats, because a callback may have submitted operations */
         expiry_all(client);
         complete_all(client);
     } while (!is_idle(client));

@@ -242,7 +242,7 @@ void expiry_denied(tarry_client *client) {
         struct request *request = (struct request *)(timer - offsetof(struct request, retry));
         if (request->unanswered == 0) {
             finish(client, request);
-            i = 0; /* the heap has changed, so start again */
+            i = 0; /* completing a request has changed the heap, so the walk begins again */
         } else {
             i++;
         }

@@ -27,15 +27,15 @@
 #define GROUP_REST 256u
 
 struct group {             /* all zero: no caller is expected */
-    size_t returning;      /* callers that were woken and have not called again */
+    size_t returning;      /* number of callers that were woken and have not called again */
     uint64_t returning_ms; /* time after which woken callers are no longer expected to call again */
     uint64_t until_ms;     /* end of the gathering commit's wait; 0: it does not wait */
-    unsigned rest;         /* number of commits still to be sent at once */
+    unsigned rest;         /* number of commits that will be sent at once, without waiting for more calls */
 };
 
-/* Notes that `callers` threads received their results while `others` wait for replies or gather. */
+/* Notes that `callers` threads got their results, while `others` calls wait for replies or gather. */
 void group_woke(struct group *group, size_t callers, size_t others, uint64_t now);
-/* Notes that a blocking call was submitted. */
+/* Notes that a blocking call has been submitted, so that one caller fewer is expected. */
 void group_came(struct group *group);
 /* Returns true if the gathering commit should wait for more callers. `gathered`: its number of blocking calls, or 0
  * if none may wait; `under_way`: calls in sent commits. */

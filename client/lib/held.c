@@ -90,7 +90,9 @@ void held_resume(struct held *held) {
         struct held_entry *entry = &held->entries[i];
         if (entry->settled) { /* the lane that could have delivered the task again is closed, so the mark is not needed
                                */
-            held_remove(held, entry->id); /* the removal may shift another entry to this place, so i stays */
+            held_remove(
+                held,
+                entry->id); /* i does not grow, because the removal may have shifted another entry to this place */
             continue;
         }
         entry->may_return = entry->id != 0;
@@ -107,7 +109,7 @@ void held_sweep(struct held *held, uint64_t now_ms) {
     size_t i = 0;
     while (i < held->capacity) {
         const struct held_entry *entry = &held->entries[i];
-        /* A removal may shift another entry to this place. */
+        /* Looks at this place again after a removal, which may have shifted another entry to it. */
         if (entry->id != 0 && entry->until_ms < now_ms)
             held_remove(held, entry->id);
         else

@@ -114,7 +114,7 @@ static void lost(tarry_client *client) {
         if (was_useful) start_anew(link);
         if (link->connection.dead) {
             link->tried = 1u << link->address;
-            link->again = true; /* the next attempt uses the next address */
+            link->again = true; /* the next connection attempt goes to the next address */
             sessions_host_dead(client, now_ms());
         }
     }
@@ -256,7 +256,7 @@ bool link_is_ready(const struct link *link) {
     return link->up && !link->again;
 }
 
-/* Returns the time limit for the next step of an attempt. */
+/* Returns the time limit for the next step of a connection attempt. */
 static uint64_t patience_ms(const struct link *link) {
     const size_t count = link->addresses.count;
     if (count == 1) return DIAL_PATIENCE_ALONE_MS;
@@ -274,7 +274,7 @@ uint64_t link_deadline(const tarry_client *client) {
     return link->progress_ms + patience_ms(link);
 }
 
-/* Returns the next address of this round. */
+/* Returns the index of the next address to try in this round. */
 static size_t next_address(struct link *link) {
     size_t count = link->addresses.count, next = (link->address + 1) % count;
     if (link->hint < count && (link->tried & 1u << link->hint) == 0) {

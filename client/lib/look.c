@@ -154,9 +154,9 @@ struct tarry_list {
     struct tarry_list_options options; /* the list owns queue and prefix */
     uint64_t left;                     /* number of tasks still to list; UINT64_MAX: no limit */
     struct call page;
-    bool has_page;   /* the broker has answered the last request for a result page */
+    bool has_page;   /* the broker has answered the last request for a page, so `page` is valid */
     size_t at;       /* index in the page */
-    uint8_t *cursor; /* cursor of the next page */
+    uint8_t *cursor; /* cursor from which the next page begins */
     size_t cursor_size;
     struct tarry_view view;
 };

@@ -42,7 +42,7 @@ static void client_free(tarry_client *client) {
         client->pool = next;
     }
     pthread_mutex_lock(&client->lock);
-    events_tell(client); /* reports events that occurred while the link was closed */
+    events_tell(client); /* reports events that occurred while the link was being closed */
     pthread_mutex_unlock(&client->lock);
     dispatch_close(client);
     timers_deinit(&client->deadlines);
@@ -182,7 +182,8 @@ static uint64_t earlier(uint64_t since_ms, uint64_t busy_since_ms) {
     return busy_since_ms != 0 && busy_since_ms < since_ms ? busy_since_ms : since_ms;
 }
 
-/* Returns since when operations wait because of BUSY; UINT64_MAX: none wait. Only refused requests count. */
+/* Returns the time since when operations wait because of BUSY; UINT64_MAX: none wait. Counts only requests that the
+ * broker has refused. */
 static uint64_t busy_since(const tarry_client *client) {
     uint64_t since_ms = UINT64_MAX;
     for (int rank = 0; rank < COMMIT_RANKS; rank++) since_ms = earlier(since_ms, client->commits[rank].busy_since_ms);
@@ -224,7 +225,7 @@ int tarry_ping(tarry_client *client, const struct tarry_call *given) {
     if (client == NULL) return TARRY_E_ARGUMENT;
     int rv = OPTIONS_TAKE(taken, given);
     if (rv != TARRY_OK) return rv;
-    /* This session number never exists, so any reply shows that the broker is there. */
+    /* A heartbeat for a session number that never exists: any reply to it shows that the broker is there. */
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Heartbeat heartbeat = TARRY__HEARTBEAT__INIT;
     wire.body_case = TARRY__REQUEST__BODY_HEARTBEAT;

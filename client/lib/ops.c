@@ -3,15 +3,15 @@
 
 #include <string.h>
 
-/* A blocking call. */
+/* A thread that waits for the result of its blocking call. */
 struct waiter {
     struct gate *gate; /* gate at which the calling thread waits */
-    bool reads;        /* the call does not wait at the gate: it reads its reply itself */
+    bool reads;        /* true: the thread reads its reply itself, so it does not wait at a gate */
     atomic_bool is_done;
     struct tarry_result result;
 };
 
-/* Returns a request that can take one more operation, and completes the operation's note. Lock held. */
+/* Finds or starts a request that can take one more operation, and completes the operation's note. Lock held. */
 static int gather_begin(tarry_client *client, bool wait_for_room, struct op_note *note, struct request **out_into) {
     note->made_ms = now_ms();
     if (note->timeout_ms == 0) note->timeout_ms = timeout_of(client->timeout_ms);
@@ -25,8 +25,8 @@ static int gather_begin(tarry_client *client, bool wait_for_room, struct op_note
     return into != NULL ? TARRY_OK : TARRY_E_NOMEM;
 }
 
-/* Moves the last packed operation, which starts at `before`, to its own request if it makes the request too large.
- * Lock held. */
+/* If the last packed operation makes the request too large, moves it to a request of its own. `before`: offset of that
+ * operation. Lock held. */
 static int gather_split(tarry_client *client, size_t before, struct request **into) {
     struct request *full = *into;
     if (before == 0 || full->body.size + REQUEST_OVERHEAD_MAX <= client->request_max / 2) return TARRY_OK;
@@ -51,7 +51,7 @@ static int gather_end(tarry_client *client, int rv, struct request *into, size_t
     if (rv != TARRY_OK) {
         packed->body.size = before;
         struct request *gathering = client->commits[packed->rank].gathering;
-        /* The gathering request has no other operation: it was started for this one. */
+        /* The gathering request has no operation: it was started for this one, whose packing has failed. */
         if (gathering != NULL && gathering->count == 0) {
             queue_ungather(client, gathering);
             request_free(client, gathering);
@@ -68,7 +68,7 @@ static int gather_end(tarry_client *client, int rv, struct request *into, size_t
     return TARRY_OK;
 }
 
-/* Common part of every submission. `pack`: an expression that packs to `body`. */
+/* Common part of every submission of an operation. `pack`: an expression that packs the operation to `body`. */
 #define GATHER(client, wait_for_room, given_note, pack)                                                                \
     do {                                                                                                               \
         struct op_note gathered_note = (given_note);                                                                   \
@@ -89,7 +89,7 @@ static int gather_end(tarry_client *client, int rv, struct request *into, size_t
         return rv;                                                                                                     \
     } while (0)
 
-/* Receiver of the result, and the timeout. */
+/* Receiver of an operation's result, and the timeout of its call. */
 struct told {
     tarry_done_fn done;
     void *arg;
@@ -222,7 +222,7 @@ int tarry_dead_async(tarry_client *client, enum tarry_dead_what what, const stru
 static void waiter_done(void *arg, const struct tarry_result *result) {
     struct waiter *waiter = arg;
     result_copy(result, &waiter->result);
-    /* the caller may return from here on; request_complete opens its gate later */
+    /* after this store the waiting thread may return; request_complete opens its gate later */
     atomic_store(&waiter->is_done, true);
 }
 
@@ -231,7 +231,7 @@ static int waiter_begin(tarry_client *client, struct waiter *waiter) {
     return may_block(client);
 }
 
-/* Waits for the result. `rv`: result of the submission. */
+/* Waits for the result of a submitted blocking call. `rv`: result of the submission. */
 static int waiter_end(tarry_client *client, struct waiter *waiter, int rv, struct tarry_result *out_result) {
     if (rv == TARRY_OK) {
         if (waiter->reads) caller_read(client, &waiter->is_done);
@@ -312,7 +312,7 @@ int tarry_queue_set(tarry_client *client, const char *queue, const struct tarry_
                     const struct tarry_call *call, struct tarry_result *out_result) {
     struct tarry_policy policy;
     TAKE(policy, given, refused(rv, out_result));
-    /* Without a policy no field is set. */
+    /* If `policy` is NULL, no field is set, so the call only creates the queue. */
     WAIT_CALL(client, call, out_result,
               submit_queue_set(client, true, queue, given == NULL ? NULL : &policy, fields, told));
 }

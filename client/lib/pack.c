@@ -11,7 +11,7 @@
 #include "wire.h"
 #include "wire_field.h"
 
-#define COMMIT_OPS 5u /* field number of ops in Commit */
+#define COMMIT_OPS 5u /* number of the field `ops` in the message Commit */
 #define OP_SIZE_MAX (REQUEST_SIZE_MAX - REQUEST_OVERHEAD_MAX)
 /* An operation that needs more bytes than this is larger than OP_SIZE_MAX in any case. */
 #define OP_ROOM_MAX (OP_SIZE_MAX + 4096u)

@@ -73,7 +73,8 @@ static bool is_apart(const tarry_client *client) {
     return false;
 }
 
-/* True: an operation of rank NEEDS_ROOM that names the same task waits, so this cancel or move must not pass it. */
+/* Returns true if an operation of rank NEEDS_ROOM that names the same task waits, so that this cancel or move must not
+ * pass it. */
 static bool is_held_up(const tarry_client *client, const struct op_note *note) {
     return note->rank == CHANGES && note->name != 0 && names_has(&client->names, note->name);
 }
@@ -145,7 +146,7 @@ void queue_admit(tarry_client *client, struct request *request, const struct op_
     relist(client, request);
 }
 
-/* Notes an operation that may not pass others. Operations on the same task must not pass it either. */
+/* Notes that an operation must not pass others. Later operations on the same task must not pass it either. */
 static void stay(tarry_client *client, struct request *request, struct op_note *note) {
     if (note->rank != CHANGES) return;
     request->of_rank[CHANGES]--;
@@ -186,7 +187,8 @@ void queue_admit_part(tarry_client *client, struct request *part, struct request
     part->last_order = of->last_order;
     part->refused = of->refused;
     count_in(client, part);
-    if (part->of_rank[SETTLES] > 0) { /* callers that wait for one of the two requests also wait for the other one */
+    if (part->of_rank[SETTLES] >
+        0) { /* the divided requests share their gates, so waiting for one of them also means waiting for the other */
         part->settling = of->settling;
         list_insert(&client->settling, AMONG_SETTLING, of->links[AMONG_SETTLING].previous, part);
     }
@@ -277,7 +279,7 @@ struct request *queue_next(tarry_client *client, uint64_t now, bool with_new) {
     enum commit_rank blocked_from = COMMIT_RANKS;
     struct request *request = next_resend(client, now, &blocked_from);
     if (request != NULL || !with_new || !window_is_open(client)) return request;
-    /* A refused rank is sent first once its retry time has come. Otherwise other ranks could delay it for ever. */
+    /* First looks for refused ranks whose retry time has come. Otherwise other ranks could delay them for ever. */
     for (int refused_first = 1; refused_first >= 0; refused_first--) {
         for (int rank = 0; rank < (int)blocked_from; rank++) {
             const struct commit_queue *queue = &client->commits[rank];
@@ -350,7 +352,7 @@ static void move(tarry_client *client, struct request *request, enum commit_rank
     relist(client, request);
 }
 
-/* Marks operations that must not pass others; this is final. */
+/* Marks the operations of a request that must not pass others. The mark is final. */
 static void hold_up(tarry_client *client, struct request *request) {
     for (size_t i = 0; i < request->count && request->of_rank[CHANGES] > 0; i++)
         if (is_held_up(client, &request->notes[i])) stay(client, request, &request->notes[i]);
@@ -388,7 +390,8 @@ static void move_whole(tarry_client *client, struct request *request) {
     }
 }
 
-/* Divides the waiting requests. Each operation is examined once: requests that stay behind leave the list `mixed`. */
+/* Divides the waiting requests by rank. Each operation is examined once, because requests that need no division leave
+ * the list `mixed`. */
 static void part(tarry_client *client) {
     queue_close_gathering(client, NEEDS_ROOM);
     for (struct request *at = client->mixed.first, *next; at != NULL; at = next) {
@@ -408,7 +411,7 @@ void queue_rest(tarry_client *client, struct request *request, bool busy, uint64
     queue->retry_at_ms = now + queue->backoff_ms;
     if (busy && queue->busy_since_ms == 0) queue->busy_since_ms = now;
     queue->busy = busy;
-    /* A stopping broker refuses all commits, so none may pass. */
+    /* Divides requests only if a rank is busy: a stopping broker refuses all commits, so none may pass. */
     for (int rank = 0; rank < COMMIT_RANKS && !busy; rank++)
         if (client->commits[rank].retry_at_ms < queue->retry_at_ms)
             client->commits[rank].retry_at_ms = queue->retry_at_ms;

@@ -51,7 +51,7 @@ static void request_reset(struct request *request) {
 
 void request_free(tarry_client *client, struct request *request) {
     assert(request->deadline.place == 0 && request->retry.place == 0 && request->slot == NULL);
-    /* Memory that one large payload needed is freed. */
+    /* Frees the memory if one large payload needed it, and keeps it otherwise. */
     if (client->pool_count >= REQUEST_POOL_MAX || request->body.capacity > 4 * BATCH_SIZE_MAX) {
         request_destroy(request);
         client->request_count--;
@@ -178,7 +178,7 @@ static bool commit_message(const tarry_client *client, const struct request *req
     at = put_number(at, 3, oldest);
     if (request->atomic) at = put_number(at, 4, 1);
     if (request->inquires) at = put_number(at, 6, 1);
-    /* A named commit needs its cluster even if there is only one address. */
+    /* A named commit is sent with its cluster, even if there is only one address. */
     const uint8_t *cluster = request->named ? request->name.cluster : client->cluster;
     static const uint8_t unknown[CLUSTER_ID_SIZE];
     size_t cluster_size = request->named ? CLUSTER_ID_SIZE : client->cluster_size;
@@ -290,7 +290,7 @@ void request_result(const struct request *request, size_t index, struct tarry_re
     out->index = request->tells ? request->notes[index].index : index;
 }
 
-/* Runs the callbacks of the request's blocking calls (`waits`), or of its other operations. */
+/* Runs the callbacks of the request's blocking calls (`waits` true), or of its other operations (`waits` false). */
 static void complete_notes(const struct request *request, bool waits) {
     for (size_t i = 0; i < request->count; i++) {
         const struct op_note *note = &request->notes[i];
@@ -301,7 +301,7 @@ static void complete_notes(const struct request *request, bool waits) {
     }
 }
 
-/* Wakes the threads of the blocking calls. They usually wait at the same gate. */
+/* Wakes the threads of the request's blocking calls. They usually wait at the same gate. */
 static void open_gates(tarry_client *client, const struct request *request) {
     uint64_t open = 0;
     static_assert(GATES <= 64, "a bit for each gate");

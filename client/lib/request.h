@@ -14,7 +14,8 @@
 #include "ws_client.h"
 
 #define TIMEOUT_NEVER UINT32_MAX
-#define EXPIRY_STEP_MS 10u /* operations of one commit that expire within this time expire together */
+/* Rounding of deadlines in ms: operations of one commit whose deadlines are that close expire together. */
+#define EXPIRY_STEP_MS 10u
 
 struct slot;
 
@@ -24,7 +25,8 @@ struct buffer {
     size_t capacity;
 };
 
-/* Rank of an operation. When the broker is busy, commits of a lower rank pass those of a higher one. */
+/* Rank of an operation, which decides about its order while the broker is busy: commits of a lower rank pass those of a
+ * higher one. */
 enum commit_rank {
     SETTLES, /* ack, nack, extend, release: a lease expires meanwhile, and the broker reserves memory for them */
     /* cancel, move: refused only if the index lags far or memory is full */
@@ -47,15 +49,15 @@ struct op_note {
     uint8_t rank;  /* enum commit_rank */
     bool alone;    /* must be alone in its commit: the broker accepts few of this kind */
     bool told;     /* the caller has already received TARRY_E_TIMEOUT or another code */
-    bool waits;    /* a blocking call: its thread submits nothing before the reply */
+    bool waits;    /* true: a blocking call, whose thread submits nothing before the reply */
     uint8_t gate;  /* index of the gate at which the calling thread waits */
-    /* index in the sent commit; used for operations that completed before the reply (expiry.c) */
+    /* index of the operation in the sent commit; used if other operations completed before the reply (expiry.c) */
     uint32_t index;
 };
 
 struct request;
-/* Runs without the lock, on the engine's thread or on that of a waiting call. `request->reply` is NULL unless
- * request->code is TARRY_OK. */
+/* Callback for a completed request. Runs without the lock, on the engine's thread or on that of a waiting call.
+ * `request->reply` is NULL unless request->code is TARRY_OK. */
 typedef void request_done_fn(void *arg, struct request *request);
 
 enum request_kind { REQUEST_COMMIT, REQUEST_CALL };
@@ -81,10 +83,11 @@ struct request {
     bool asks;     /* a read request, which a follower may answer */
     bool internal; /* the library's own request: never times out */
     bool blocks;   /* a call whose thread waits for the reply */
-    bool ordered;  /* contains asynchronous operations: later submissions must take effect later */
-    bool tells;    /* completes some operations of another request, which stays under way (expiry.c) */
-    bool named;    /* the commit must be sent with the producer and sequence in `name` (once.c) */
-    bool inquires; /* asks for the outcome of the commit called `name` */
+    bool ordered;  /* true: the request has asynchronous operations, so later submissions must take effect after it */
+    bool tells; /* true: the request only completes some operations of another request, which stays under way (expiry.c)
+                 */
+    bool named; /* the commit must be sent with the producer and sequence in `name` (once.c) */
+    bool inquires; /* true: the request asks for the outcome of the commit called `name` */
     struct tarry_commit_id name;
     struct buffer body; /* commit: the fields 5 (ops) of a packed Commit; call: a packed Request */
     struct op_note *notes;
@@ -92,11 +95,11 @@ struct request {
     size_t note_capacity;
     size_t of_rank[COMMIT_RANKS]; /* number of operations of each rank */
     uint8_t gate;                 /* gate of its blocking operations */
-    size_t told;                  /* number of operations that completed before the reply */
-    enum commit_rank rank;        /* rank of the queue in which it waits */
-    uint64_t order;               /* submission number of its first operation; kept when the request is divided */
-    uint64_t last_order;          /* submission number of its last operation */
-    uint64_t settling;            /* number of the operation in client->settling */
+    size_t told;                  /* number of operations that got their result before the reply */
+    enum commit_rank rank;        /* rank of the queue in which the request waits */
+    uint64_t order;      /* submission number of the request's first operation; it stays when the request is divided */
+    uint64_t last_order; /* submission number of the request's last operation */
+    uint64_t settling;   /* number of the operation in client->settling */
     struct timer deadline;
     uint64_t made_ms; /* time at which a call or a whole commit was made, as in struct op_note */
     uint32_t timeout_ms;
@@ -111,13 +114,13 @@ struct request {
     struct timer retry;   /* timer of a refused call */
     struct slot *slot;    /* slot of the request; NULL: not sent, or answered */
     uint64_t sent_ms;
-    uint64_t busy_since_ms; /* first BUSY refusal of a call; 0: none */
-    Tarry__Code refused;    /* code of the last reply if it allows a retry; else OK */
+    uint64_t busy_since_ms; /* time of the first BUSY refusal of a call; 0: none */
+    Tarry__Code refused;    /* code of the last reply, if that reply allows a retry; otherwise OK */
     uint32_t sent_over;     /* link.serial at the last send */
     /* link.address at the last send */
     size_t sent_to;
     /* The reply. */
-    uint64_t at_least; /* minimum log position of a read's answer, as in struct tarry_call */
+    uint64_t at_least; /* log position that a read's answer must include, as in struct tarry_call */
     uint32_t staleness_ms;
     int code;
     const char *message; /* static text, or in the arena; never NULL after completion */
@@ -131,10 +134,10 @@ struct commit_queue {
     struct request *gathering; /* request of this rank to which single operations are added; NULL: none */
     struct request_list waiting;
     size_t count;           /* number of unanswered requests of this rank, in any place */
-    bool busy;              /* the last reply was BUSY */
+    bool busy;              /* true: the last reply to a commit of this rank was BUSY */
     uint64_t busy_since_ms; /* time of the first BUSY refusal; 0: the broker is not busy, or is no longer connected */
     uint32_t backoff_ms;
-    uint64_t retry_at_ms; /* earliest time of the next send */
+    uint64_t retry_at_ms; /* earliest time of the next send of a commit of this rank */
 };
 
 /* ---- request.c: requests outside the engine. Lock held if a client is passed. */

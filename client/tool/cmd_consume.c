@@ -42,11 +42,11 @@ struct consume {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t settled;
-    uint64_t refused;   /* leases that ended before they were settled */
+    uint64_t refused;   /* number of leases that ended before their tasks were settled */
     uint64_t under_way; /* unanswered settlements */
     uint64_t running;   /* number of commands of --exec that are running */
     pthread_mutex_t printing;
-    int failure; /* the failure that ends the command; TARRY_OK: none */
+    int failure; /* code of the failure that ends the command; TARRY_OK: none */
 };
 
 static int run(struct tool *tool, const struct args *args);
@@ -123,7 +123,7 @@ static void settle_done(void *arg, const struct tarry_result *result) {
                  tarry_outcome_name(result->outcome));
 }
 
-/* Submits a nack with these options, or an ack if `nack` is NULL. */
+/* Submits a nack with the options in `nack`, or an ack if `nack` is NULL. */
 static int submit(struct consume *c, const struct tarry_task *task, const struct tarry_nack_options *nack) {
     if (nack != NULL) return tarry_nack_async(c->tool->client, task->id, task->token, nack, settle_done, c);
     return tarry_ack_async(c->tool->client, task->id, task->token, NULL, settle_done, c);
@@ -202,7 +202,7 @@ static void print_words(struct text *out, const struct tarry_task *task, bool wi
     if (task->payload_size > 0) {
         text_add_str(out, "  ");
         out_string(out, task->payload,
-                   /* Quoted, because control characters of a payload must not reach the terminal. */
+                   /* Prints the payload in quotes, because its control characters must not reach the terminal. */
                    task->payload_size);
     }
     text_add_char(out, '\n');
@@ -237,7 +237,7 @@ static bool still_ours(struct consume *c, const struct tarry_task *task) {
     uint64_t now_ms = wall_ms();
     if (now_ms >= task->received_ms && now_ms - task->received_ms < lease_ms / 3) return true;
     struct tarry_result result = {.message = ""};
-    /* Only a lease that has not ended can be extended, so success shows that the lease is still valid. */
+    /* Tests the lease by extending it: only a lease that has not ended can be extended. */
     if (tarry_extend(c->tool->client, task->id, task->token, lease_ms, &(struct tarry_call){.timeout_ms = lease_ms},
                      &result) == TARRY_OK)
         return true;
@@ -246,7 +246,7 @@ static bool still_ours(struct consume *c, const struct tarry_task *task) {
     return false;
 }
 
-/* Prints the task's line. False: the line was not written whole. */
+/* Prints the line of one task. Returns false if the line was not written whole. */
 static bool print_one(struct consume *c, const struct tarry_task *task) {
     struct text out = {0};
     if (c->tool->json)
@@ -310,7 +310,7 @@ static void execution_start(struct consume *c, const struct tarry_task *task) {
     if (pthread_create(&thread, NULL, execution_run, execution) == 0)
         pthread_detach(thread);
     else
-        execution_run(execution); /* no thread could be started, so run the command on this thread */
+        execution_run(execution); /* without a new thread, the command runs on this thread */
 }
 
 /* Returns whether no further task may be fetched until a task is settled or a command ends. */
@@ -319,7 +319,8 @@ static bool is_full(const struct consume *c) {
     return c->count > 0 && c->settled < c->count && c->settled + c->under_way + c->running >= c->count;
 }
 
-/* Returns how many tasks may be fetched now; 0: the command ends. Waits while --count tasks are in progress. */
+/* Returns how many tasks may be fetched now; 0: the command ends. Waits while so many tasks are in progress that
+ * --count is reached. */
 static size_t may_fetch(struct consume *c) {
     pthread_mutex_lock(&c->lock);
     while (is_full(c) && c->failure == TARRY_OK && !signals_ended()) pthread_cond_wait(&c->changed, &c->lock);
@@ -336,7 +337,7 @@ static uint64_t wait_ms(const struct consume *c) {
     return left_ms < LOOK_MS ? left_ms : LOOK_MS;
 }
 
-/* Runs the loop of the command. Returns the code that ended it; TARRY_OK: an orderly end. */
+/* Runs the main loop of the command. Returns the code that ended it; TARRY_OK: an orderly end. */
 static int loop(struct consume *c) {
     const struct tarry_task *tasks[CONSUME_BATCH];
     size_t most;
@@ -367,8 +368,8 @@ static void wake(void *argument) {
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Waits for the answers to settlements, and ends the session. The wait has a timeout: settlements that are unanswered
- * then fail with TARRY_E_CLOSED. Returns the code of that wait. */
+/* Waits for the answers to settlements, and then ends the session. After a timeout, unanswered settlements fail with
+ * TARRY_E_CLOSED. Returns the code of the wait. */
 static int finish(struct consume *c) {
     int code = tarry_drain(c->tool->client, 0, &(struct tarry_call){.timeout_ms = c->tool->timeout_ms});
     signals_on_end(NULL, NULL);

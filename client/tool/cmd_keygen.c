@@ -58,7 +58,7 @@ static int write_file(const char *path, mode_t mode, const char *text, size_t si
     return error;
 }
 
-/* Syncs the directory, which makes the name of the file durable. */
+/* Syncs the directory of the file, which makes the file's name durable. */
 static int sync_parent(const char *path) {
     char parent[PATH_SIZE];
     const char *slash = strrchr(path, '/');
@@ -92,7 +92,7 @@ static int write_pair(const char *path, const char *public_path, const struct si
     sodium_memzero(text, sizeof text);
     if (error == 0) error = sync_parent(path);
     if (error == 0) return EXIT_FINE;
-    if (error == EEXIST) unlink(public_path); /* delete the public key, because its secret key was not written */
+    if (error == EEXIST) unlink(public_path); /* deletes the public key, because its secret key was not written */
     return refused(path, error);
 }
 

@@ -128,9 +128,9 @@ static int run_list(struct tool *tool, const struct args *args) {
     if (status == 0) status = option_time(args, "due-from", &list.list.due_from_ms);
     if (status == 0) status = option_time(args, "due-to", &list.list.due_to_ms);
     if (status == 0 && args_has(args, "due-to") && list.list.due_to_ms == 0)
-        status =
-            tool_usage(args,
-                       "--due-to: T must be later than 1970-01-01T00:00:00Z"); /* on the wire, 0 would mean no limit */
+        status = tool_usage(
+            args, "--due-to: T must be later than 1970-01-01T00:00:00Z"); /* --due-to 0 is refused, because the value 0
+                                                                             means "no limit" in the request */
     if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &list.limit);
     if (status == 0) status = tool_connect(tool);
     return status == 0 ? view_print_list(tool, &list) : status;
@@ -252,7 +252,7 @@ static uint64_t rounded(uint64_t ms, uint64_t step_ms) {
     return ms - ms % step_ms;
 }
 
-/* Returns the start of the current span in this time zone. */
+/* Returns the start of the present span of `step_ms`, in this time zone. */
 static uint64_t begun_ms(uint64_t step_ms) {
     struct timespec now;
     struct tm local;
@@ -263,7 +263,7 @@ static uint64_t begun_ms(uint64_t step_ms) {
     return (uint64_t)((int64_t)rounded(here_ms, step_ms) - offset_ms);
 }
 
-/* Prints the calendar in the form of /v1/calendar. */
+/* Prints the calendar as JSON, with the members of /v1/calendar. */
 static void print_json(struct text *out, const Tarry__Calendar *asked, const struct answer_of *answer) {
     out_begin(out, '{');
     out_time(out, "from", asked->from_ms);

@@ -20,7 +20,8 @@ static const struct arg_spec status_options[] = {
     {0},
 };
 
-/* Timeout of each of several brokers: one of them may be down, so it is shorter than for a single broker. */
+/* Timeout in ms for each broker if --broker names several: shorter than for a single one, because one of them may be
+ * down. */
 #define PATIENCE_MS 2000u
 #define ASK_AGAIN_MS 50u
 
@@ -293,7 +294,7 @@ static bool is_candidate(const struct node *node, bool promotes, bool peer_is_st
     return node->view != NULL && (peer_is_stopped || node_is_primary(node) != promotes);
 }
 
-/* Returns the broker that the operator means; NULL after an error message. */
+/* Returns the broker to which the command is sent; NULL after an error message. */
 static struct node *choose(struct nodes *nodes, bool promotes, bool peer_is_stopped) {
     struct node *chosen = NULL;
     size_t candidates = 0;
@@ -322,7 +323,7 @@ static struct node *choose(struct nodes *nodes, bool promotes, bool peer_is_stop
     return NULL;
 }
 
-/* Returns whether the promotion or demotion is done. */
+/* Returns whether the node's status shows that the promotion or demotion is done. */
 static bool is_done(const struct node *node, bool promotes) {
     if (node->view == NULL) return false;
     enum tarry_role role = node->view->role;

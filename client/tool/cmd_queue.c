@@ -359,7 +359,8 @@ static int run_show(struct tool *tool, const struct args *args) {
 
 /* ---- output of the administrative commands */
 
-/* Prints the result as {"queue","result",…} or as a line; with the number of tasks if there was a job. */
+/* Prints the result of a command about a queue, as JSON or as a line. If there was a job, also prints the number of
+ * tasks. */
 static int conclude(struct tool *tool, const char *queue, const char *word, const struct tarry_result *result,
                     const struct tarry_job_view *job) {
     struct text out = {0};
@@ -369,7 +370,7 @@ static int conclude(struct tool *tool, const char *queue, const char *word, cons
         out_text(&out, "queue", queue);
         json_outcome(&out, word, result->code, result->message);
         if (result->code == TARRY_OK && job != NULL) job_json_count(&out, job);
-        /* Without `job`, the command did not wait for the job. Then the reply's log position is printed. */
+        /* Without `job`, the command has not waited for the job. Then prints the log position of the reply. */
         if (job == NULL && result->position != 0) out_number(&out, "position", result->position);
         out_line_end(&out);
     } else if (result->code == TARRY_OK) {
@@ -416,7 +417,8 @@ static void warn_of_push(struct tool *tool, const char *queue, const struct tarr
             tool_say("nothing is pushed yet: %s: give the queue a secret (docs/WEBHOOKS.md)", push->error);
         tarry_stats_free(view);
         if (is_known) return;
-        (void)poll(NULL, 0, SECRET_LOOK_MS); /* the broker takes up the new policy after its answer */
+        (void)poll(NULL, 0,
+                   SECRET_LOOK_MS); /* waits, because the broker uses the new policy only some time after its answer */
     }
 }
 

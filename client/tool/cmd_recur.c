@@ -405,7 +405,8 @@ static int take_attributes(const struct args *args, struct tarry_recur_options *
     return 0;
 }
 
-/* Takes the options whose values are words. `words`: the values, in order, separated by a comma and a space. */
+/* Copies the options whose value is one of a list of words. `words`: the allowed words, separated by a comma and a
+ * space. */
 static int take_words(const struct args *args, struct tarry_recur_options *set) {
     const struct {
         const char *name, *words;

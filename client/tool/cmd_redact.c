@@ -53,7 +53,7 @@ struct redacting {
     struct tarry_redact_options asked;
     uint64_t count;
     uint64_t left;
-    uint64_t position; /* position of the last frame that records a portion */
+    uint64_t position; /* log position of the last frame that records a portion of the redaction */
     bool done;
 };
 
@@ -78,7 +78,7 @@ static int option_redact(const struct args *args, struct tarry_redact_options *o
     return status;
 }
 
-/* Requests one portion after another. */
+/* Sends the redaction in portions, one request after another, until no task is left. */
 static int ask(struct redacting *redacting) {
     struct tarry_redact_options asked = redacting->asked;
     struct tarry_result result = {.message = ""};
@@ -102,7 +102,7 @@ static int ask(struct redacting *redacting) {
     return tool_failed(redacting->tool, code, result.message);
 }
 
-/* Waits until the broker has erased everything that was recorded. */
+/* Waits until the broker has erased the contents of all recorded portions. */
 static int wait_for_it(struct redacting *redacting) {
     struct progress progress;
     char message[TARRY_MESSAGE_SIZE] = "";

@@ -73,9 +73,8 @@ const struct command command_schedule = {
 static int read_body(const char *path, struct text *out) {
     int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     int status = fd < 0 ? EXIT_USAGE : 0;
-    while (status == 0 &&
-           out->size <=
-               PAYLOAD_SIZE_MAX_LIMIT) { /* one byte more than allowed is enough for the broker to refuse the payload */
+    while (status == 0 && out->size <= PAYLOAD_SIZE_MAX_LIMIT) { /* reads at most one byte more than a payload may have,
+                                                                    which makes the broker refuse it */
         char *at = text_reserve(out, READ_SIZE);
         if (at == NULL) tool_out_of_memory();
         ssize_t count = read(fd, at, READ_SIZE);
@@ -262,7 +261,7 @@ const struct command command_move = {
     .run = run_move,
 };
 
-/* Prints the result. With --id it asks the broker for queue and key, to print them. */
+/* Prints the result of a command. With --id, first asks the broker for the task's queue and key, to print them. */
 static int conclude(struct tool *tool, enum verb verb, const struct tarry_ref *ref, const struct tarry_result *result) {
     struct text out = {0};
     struct tarry_view *view = NULL;
@@ -291,7 +290,7 @@ static int conclude(struct tool *tool, enum verb verb, const struct tarry_ref *r
     return status;
 }
 
-/* Returns whether the command line has no arguments except --from (and `allowed`). */
+/* Returns whether --from is used without any other argument except those in `allowed`. */
 static bool from_alone(const struct args *args, const char *allowed) {
     for (size_t i = 0; args->command->options[i].name != NULL; i++) {
         const char *name = args->command->options[i].name;

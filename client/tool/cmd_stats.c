@@ -64,7 +64,7 @@ SAY_LATENESS(p50)
 SAY_LATENESS(p99)
 SAY_LATENESS(max)
 
-/* Rounds the number if it is long. */
+/* Appends a number, rounded if it is long. */
 static void say_count(struct text *out, uint64_t count) {
     static const char *const units[] = {"M", "G", "T", "P"};
     double rounded = (double)count / 1e6;
@@ -112,7 +112,7 @@ static void say_overdue(struct text *out, const ProtobufCMessage *message) {
     if (ms != 0) text_add_str(out, duration_format(ms < 1000 ? ms : ms / 1000 * 1000, duration));
 }
 
-/* Largest number of waiting tasks of one queue in the table that is being printed. */
+/* Largest number of waiting tasks in a queue of the table that is being printed; the bars are relative to it. */
 static uint64_t waiting_max;
 
 static void say_bar(struct text *out, const ProtobufCMessage *message) {
@@ -220,7 +220,7 @@ static void words_pair(struct text *out, const Tarry__PairStats *pair) {
     text_printf(out, ", %s\n", duration_format(pair->lag_ms, age));
 }
 
-/* Time of the statistics that are being printed. */
+/* Time of the statistics that are being printed, in ms. */
 static uint64_t answered_ms;
 
 static void say_rest(struct text *out, const ProtobufCMessage *message) {
@@ -243,7 +243,7 @@ static const struct column push_wide_columns[] = {
 
 #define COUNT_OF(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-/* Prints queues with push, with the answers of their targets. */
+/* Prints the queues that have a push URL, with the last answers of their targets. */
 static void words_push(struct text *out, const Tarry__BrokerStats *broker, bool is_wide) {
     const size_t count = COUNT_OF(push_columns);
     const struct column *columns = is_wide ? push_wide_columns : push_columns;
@@ -323,14 +323,14 @@ struct watching {
     const char *queue;
     bool is_screen;
     bool is_wide;
-    bool is_stale;           /* no broker has answered since `answer` */
+    bool is_stale;           /* true: no broker has answered since `answer` was received */
     struct answer_of answer; /* last statistics */
-    struct totals totals;    /* totals of `answer` */
-    struct totals before;    /* totals of the previous statistics; at_ms 0: there are no previous ones */
+    struct totals totals;    /* sums over the queues in `answer` */
+    struct totals before;    /* sums over the queues in the previous statistics; at_ms 0: there are none */
     struct text out;
 };
 
-/* Prints the last statistics, and their age if there are no newer ones. */
+/* Prints the last statistics. If no newer ones have arrived, also prints their age. */
 static int show(struct watching *w) {
     if (w->is_screen) text_add_str(&w->out, "\033[H\033[2J");
     print(w->tool, &w->out, &w->answer, w->is_wide);
@@ -344,7 +344,7 @@ static int show(struct watching *w) {
     return output_flush(&w->out, EXIT_FINE);
 }
 
-/* Records that the numbers are stale, or are current again. Without a screen this is reported once, on standard error
+/* Records whether the printed numbers are out of date. Without a screen, reports each change once on standard error
  * (watch.h cannot, because between two refreshes no request waits). */
 static void say_stale(struct watching *w, bool is_stale) {
     char said[TARRY_MESSAGE_SIZE], duration[UNITS_TEXT_SIZE];
@@ -392,7 +392,7 @@ static int run_watch(struct watching *w) {
     signals_graceful();
     while (status == EXIT_FINE && !signals_ended() && !output_lost()) {
         status = look(w);
-        watch_silence(false); /* after the first statistics, only say_stale reports outages */
+        watch_silence(false); /* after the first statistics, say_stale reports outages instead of watch.h */
         struct pollfd end = {.fd = signals_fd(), .events = POLLIN};
         if (status == EXIT_FINE) poll(&end, 1, WATCH_MS);
     }

@@ -22,7 +22,7 @@
 #define LEASE_STEP_MIN_MS 10u
 #define STDERR_KEPT 1024u
 
-/* Standard error of a command. Only its last bytes are kept. */
+/* The last bytes of a command's standard error. */
 struct said {
     int fd; /* the reading end of the pipe, not blocking; -1: closed */
     char kept[STDERR_KEPT];
@@ -32,7 +32,7 @@ struct said {
 /* Environment of the command for one task: strings and a NULL-terminated array in one block. */
 struct environment {
     char **strings;
-    size_t count; /* number of entries at the start that are borrowed from environ */
+    size_t count; /* number of entries at the start of the array that point into environ */
     size_t total;
 };
 
@@ -76,7 +76,7 @@ static struct environment environment_new(const struct tool *tool, const struct 
     while (environ[inherited] != NULL) inherited++;
     env.strings = tool_alloc(sizeof *env.strings * (inherited + OWN_VARIABLES + task->attribute_count + 1));
     for (size_t i = 0; i < inherited;
-         i++) /* do not inherit TARRY_ variables that an outer `tarry consume --exec` has set for its task */
+         i++) /* skips TARRY_ variables that an outer `tarry consume --exec` has set for its own task */
         if (strncmp(environ[i], "TARRY_", 6) != 0 || is_credential(environ[i])) env.strings[env.count++] = environ[i];
     env.total = env.count;
     const char *broker = tool->broker != NULL ? tool->broker : TARRY_DEFAULT_URL;
@@ -156,7 +156,7 @@ static bool take_said(struct said *said) {
     if (size <= 0) return false;
     for (ssize_t at = 0, count; at < size; at += count) {
         count = write(STDERR_FILENO, bytes + at, (size_t)(size - at));
-        if (count < 0 && errno != EINTR) break; /* our standard error is closed */
+        if (count < 0 && errno != EINTR) break; /* writing fails if our own standard error is closed */
         if (count < 0) count = 0;
     }
     size_t add = (size_t)size < STDERR_KEPT ? (size_t)size : STDERR_KEPT;
@@ -188,7 +188,7 @@ static void add_said(const struct said *said, char out[EXEC_REASON_SIZE]) {
     while (size > 0 && isspace((unsigned char)text[size - 1])) size--;
     if (size == 0 || room < 3) return;
     if (size > room - 2) text += size - (room - 2), size = room - 2;
-    /* Skip the bytes of a character that was cut. */
+    /* Skips the remaining bytes of a character whose beginning was cut off. */
     while (size > 0 && ((unsigned char)*text & 0xC0) == 0x80) text++, size--;
     char *at = out + used;
     at += sprintf(at, ": ");

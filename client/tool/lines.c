@@ -24,7 +24,7 @@ void lines_deinit(struct lines *lines) {
     lines->data = NULL;
 }
 
-/* Reserves space for a read at `end`. */
+/* Makes space behind `end` for the next read. */
 static void make_room(struct lines *lines) {
     if (lines->start > 0 && lines->capacity - lines->end < READ_SIZE) {
         memmove(lines->data, lines->data + lines->start, lines->end - lines->start);
@@ -42,7 +42,7 @@ static void make_room(struct lines *lines) {
     }
 }
 
-/* Reads more bytes. Returns LINES_LINE if bytes were read or the input has ended. */
+/* Reads more bytes of the input. Returns LINES_LINE if bytes were read or the input has ended. */
 static int read_more(struct lines *lines) {
     make_room(lines);
     struct pollfd fds[2] = {{.fd = lines->fd, .events = POLLIN}, {.fd = lines->wake_fd, .events = POLLIN}};
@@ -78,7 +78,8 @@ int lines_next(struct lines *lines, const char **out_line, size_t *out_size) {
         const char *feed = left > 0 ? memchr(lines->data + lines->searched, '\n', left) : NULL;
         if (feed != NULL) return hand_out(lines, (size_t)(feed - (lines->data + lines->start)), 1, out_line, out_size);
         lines->searched = lines->end;
-        if (lines->end - lines->start > LINE_SIZE_MAX) { /* drop the line, but remember to report it */
+        if (lines->end - lines->start >
+            LINE_SIZE_MAX) { /* drops the beginning of a line that is too long, and remembers to report the line */
             lines->skipping = true;
             lines->consumed += lines->end - lines->start;
             lines->start = lines->searched = lines->end = 0;
@@ -104,7 +105,7 @@ static int refuse(struct fields *fields, int code, const char *sentence) {
     return code;
 }
 
-/* Notes which task the line names, even if the line is refused for another reason. */
+/* Finds the task that the line names, also if the line is refused for another reason. */
 static void find_ref(struct fields *fields) {
     json_t *queue = json_object_get(fields->root, "queue"), *key = json_object_get(fields->root, "key");
     json_t *id = json_object_get(fields->root, "id");

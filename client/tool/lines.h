@@ -27,7 +27,7 @@ struct lines {
     int wake_fd; /* descriptor that stops a wait when it becomes readable; -1: none */
     char *data;  /* owned */
     size_t start;
-    size_t searched; /* there is no line feed from `start` to this place */
+    size_t searched; /* the bytes from `start` to this place have no line feed */
     size_t end;
     size_t capacity;
     bool ended;
@@ -40,7 +40,7 @@ enum lines_result {
     LINES_LINE = 0,
     LINES_END = 1,
     LINES_TOO_LONG = 2, /* a line was longer than LINE_SIZE_MAX; it was skipped */
-    LINES_WOKEN = 3     /* wake_fd is readable */
+    LINES_WOKEN = 3     /* wake_fd has become readable */
 };
 
 /* Starts to read lines from `fd`. The caller owns both descriptors and closes them. */
@@ -60,11 +60,11 @@ int lines_next(struct lines *lines, const char **out_line, size_t *out_size);
 enum verb { VERB_SCHEDULE, VERB_CANCEL, VERB_MOVE };
 
 struct fields {
-    json_t *root; /* owner of the strings below; NULL: the line is not JSON */
+    json_t *root; /* the parsed JSON, which owns the strings below; NULL: the line is not JSON */
     struct arena arena;
     struct tarry_schedule_options schedule; /* VERB_SCHEDULE */
-    struct tarry_ref ref;                   /* the task that the line names, with every verb and after a failure */
-    enum tarry_when when;                   /* VERB_MOVE */
+    struct tarry_ref ref; /* the task that the line names; set for every verb, and also after a failure */
+    enum tarry_when when; /* VERB_MOVE */
     uint64_t when_ms;
     bool withdraw; /* VERB_CANCEL */
     struct tarry_attribute attributes[ATTRIBUTES_MAX];

@@ -11,7 +11,7 @@
 #define ADDRESS(name) &command_##name,
 const struct command *const tool_commands[] = {COMMANDS(ADDRESS) NULL};
 
-/* Sets the environment from which the library reads credentials, here and in commands of `--exec`. */
+/* Sets the environment variables from which the library, and commands of `--exec`, read credentials. */
 static void credentials(const struct args *args) {
     const struct {
         const char *variable;

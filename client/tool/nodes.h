@@ -26,7 +26,7 @@ void nodes_close(struct nodes *nodes);
 /* Ask one broker, or all of them at the same time, for their status. */
 void node_ask(struct node *node);
 void nodes_ask(struct nodes *nodes);
-/* Stores the result of a call on this node's client. */
+/* Stores the result of a call on the client of this node. */
 void node_take(struct node *node, int code, struct tarry_pair_view *view, const char *message);
 /* Returns whether the node is the primary, also while it hands over. */
 bool node_is_primary(const struct node *node);

@@ -12,7 +12,7 @@
 #include "say.h"
 #include "signals.h"
 
-/* After a signal, the reader of standard output has this time in ms to take the rest of a line. */
+/* Time in ms after a signal in which the reader of standard output may take the rest of a line. */
 #define FINISH_LINE_MS 2000
 
 static bool lost;
@@ -22,7 +22,7 @@ bool output_lost(void) {
 }
 
 bool output_closed(void) {
-    struct pollfd fd = {.fd = STDOUT_FILENO}; /* no requested events: poll reports errors always */
+    struct pollfd fd = {.fd = STDOUT_FILENO}; /* no events are requested, because poll reports errors in any case */
     if (!lost && poll(&fd, 1, 0) > 0 && (fd.revents & (POLLERR | POLLNVAL)) != 0) lost = true;
     return lost;
 }
@@ -33,8 +33,8 @@ static bool may_block(void) {
     return fstat(STDOUT_FILENO, &status) != 0 || !S_ISREG(status.st_mode);
 }
 
-/* Waits until standard output is writable. False: a signal asked for the end. Within a line, false only if the reader
- * then read nothing for FINISH_LINE_MS. */
+/* Waits until standard output is writable. Returns false if a signal asked for the end. Within a line, it returns false
+ * only if the reader then read nothing for FINISH_LINE_MS. */
 static bool wait_writable(bool inside_line) {
     struct pollfd fds[2] = {{.fd = STDOUT_FILENO, .events = POLLOUT}, {.fd = signals_fd(), .events = POLLIN}};
     for (;;) {
@@ -46,7 +46,8 @@ static bool wait_writable(bool inside_line) {
     }
 }
 
-/* Returns the size of the next write: it fits without blocking after poll, and ends with a line if possible. */
+/* Returns the size of the next write. After poll, a write of this size does not block. It ends with a line if possible.
+ */
 static size_t portion(const char *data, size_t size) {
     if (size <= PIPE_BUF) return size;
     const char *feed = memrchr(data, '\n', PIPE_BUF);

@@ -86,7 +86,7 @@ static void slot_done(void *arg, const struct tarry_result *result) {
     if (is_silence) stream->silent = true;
     if (slot == slot_at(stream, stream->head)) pthread_cond_signal(&stream->printed);
     pthread_mutex_unlock(&stream->lock);
-    /* Wakes the reader, which may wait for input; called without the lock, which the wake function takes. */
+    /* Wakes the reader, which may wait for input. The lock is released first, because the wake function takes it. */
     if (is_silence) signals_end();
 }
 

@@ -141,7 +141,7 @@ static bool look_at_lock(struct findings *findings, const char *directory) {
         return false;
     }
     struct flock lock = {.l_type = F_WRLCK,
-                         /* F_OFD_GETLK only tests the lock, so this command does not keep a broker out. */
+                         /* F_OFD_GETLK tests the lock without taking it, so a starting broker is not refused */
                          .l_whence = SEEK_SET};
     bool is_free = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
     close(fd);
@@ -228,7 +228,7 @@ static bool is_tarryd(int process) {
     return size > 0 && strcmp(name, "tarryd\n") == 0;
 }
 
-/* Returns whether the process has the file `wanted` open. */
+/* Returns whether the process has the file `wanted` open, as its descriptors in /proc show. */
 static bool has_open(int process, const struct stat *wanted) {
     struct stat status;
     bool is_open = false;
@@ -269,7 +269,8 @@ static long doctor_broker_process(const char *directory) {
 /* Number of connections that tarryd serves at once if it has enough descriptors (net/door.h). */
 #define DESCRIPTORS_WANTED (16384u + 256u)
 #define DESCRIPTORS_LEAST 1024u
-#define LOCKED_LEAST (64u << 10) /* bytes; the broker locks keys in memory, to keep them out of swap */
+/* Size in bytes of memory that the broker must be able to lock: it keeps keys out of swap. */
+#define LOCKED_LEAST (64u << 10)
 #define YEAR_2024_MS 1704067200000ull
 /* Clock error in µs above which doctor warns; the kernel reports at most half a second. */
 #define OFFSET_WARN_US 100000
@@ -296,15 +297,15 @@ static void look_at_clock(struct findings *findings) {
                 "the clock is synchronized, with an error of about %lld µs", offset_us);
 }
 
-/* Process whose limits are checked: the broker, if it runs and may be inspected; else this process, which has the
- * limits of a process that is started from here. */
+/* Process whose limits are checked: the broker, if it runs and may be inspected; otherwise this process, because a
+ * broker started from here would have the same limits. */
 struct subject {
     char proc[32]; /* "/proc/123" */
     char name[48]; /* name of the process for messages */
 };
 
-/* Gets the hard limit of the line that begins with `line` in /proc/N/limits; RLIM_INFINITY: no limit. False: it
- * cannot be read. */
+/* Reads from /proc/N/limits the hard limit in the line that begins with `line`; RLIM_INFINITY: no limit. Returns false
+ * if it cannot be read. */
 static bool read_limit(const struct subject *subject, const char *line, rlim_t *out) {
     char path[64], text[256];
     bool is_found = false;
@@ -450,7 +451,7 @@ void finding_add(struct findings *findings, enum found found, const char *check,
     if (findings->count == findings->capacity) {
         size_t capacity = findings->capacity == 0 ? 32 : findings->capacity * 2;
         struct finding *grown = realloc(findings->items, capacity * sizeof *grown);
-        if (grown == NULL) return; /* drop the finding: without memory the tool ends soon */
+        if (grown == NULL) return; /* without memory for the finding, drops it; the tool ends soon in that case */
         findings->items = grown;
         findings->capacity = capacity;
     }
@@ -529,7 +530,7 @@ static int run(struct tool *tool, const struct args *args) {
         doctor_tokens(&findings, tokens, true);
     }
     for (size_t i = 0; i < args->many_count; i++) doctor_certificate(&findings, args->many[i].value);
-    tool->follower_reads = true; /* also check the disk and the clock of a follower */
+    tool->follower_reads = true; /* also asks a follower, whose disk and clock are checked too */
     if (asks_broker) status = doctor_brokers(&findings, tool);
     if (status == EXIT_FINE) status = print(tool, &findings);
     findings_deinit(&findings);

@@ -17,9 +17,10 @@
 
 #define SOON_S (21ll * 24 * 3600)
 #define DAY_S 86400
-#define CERTIFICATE_FILE_MAX (1 << 20) /* bytes; error messages contain this number */
+/* Maximum size of a certificate file in bytes; error messages contain this number. */
+#define CERTIFICATE_FILE_MAX (1 << 20)
 
-/* Returns the seconds from now until `time`; negative in the past. False: `time` is invalid. */
+/* Computes the seconds from now until `time`; negative: `time` has passed. Returns false if `time` is invalid. */
 static bool seconds_until(const ASN1_TIME *time, long long *out) {
     int days = 0, seconds = 0;
     if (time == NULL || ASN1_TIME_diff(&days, &seconds, NULL, time) != 1) return false;
@@ -86,14 +87,15 @@ void doctor_certificate(struct findings *findings, const char *path) {
 /* ---- brokers */
 
 #define PATIENCE_MS 3000u
-#define CLOCK_OFF_MS 2000u /* tolerated clock difference in ms, in addition to the duration of the request */
+/* Clock difference in ms, in addition to the duration of the request, above which doctor warns. */
+#define CLOCK_OFF_MS 2000u
 #define SYNC_WARN_US 100000.0
 #define INDEX_BEHIND_BYTES (256ull << 20)
 #define MEMORY_FULL_PER_CENT 95u
 #define DISK_FAIL_BYTES (128ull << 20)
 #define DISK_WARN_BYTES (512ull << 20)
-#define UNSERVED_MS 10000u /* tasks may wait this long for a consumer before a warning */
-#define OVERDUE_MS 300000u /* tasks may wait this long before a warning while a consumer is connected */
+#define UNSERVED_MS 10000u /* ms for which tasks may wait without any consumer before doctor warns */
+#define OVERDUE_MS 300000u /* ms for which tasks may wait although a consumer is connected before doctor warns */
 #define COMPARED_LATE_MS (3600ull * 1000)
 
 static void look_at_clock(struct findings *findings, const char *url, const struct tarry_broker_stats *stats,
@@ -102,7 +104,7 @@ static void look_at_clock(struct findings *findings, const char *url, const stru
     if (stats->clock_held)
         finding_add(findings, FOUND_FAIL, "clock", "set that host's clock, or start tarryd with --accept-clock",
                     "%s: the clock has jumped, and tasks with absolute times wait", url);
-    if (stats->host_ms == 0) return; /* an older broker does not send its clock */
+    if (stats->host_ms == 0) return; /* a broker of an older version does not send its clock, so nothing is compared */
     bool is_ahead = stats->host_ms > answered_ms;
     uint64_t off_ms = is_ahead                    ? stats->host_ms - answered_ms
                       : stats->host_ms < asked_ms ? asked_ms - stats->host_ms
@@ -218,7 +220,8 @@ static void look_at_stats(struct findings *findings, const struct node *node) {
     char message[TARRY_MESSAGE_SIZE] = "";
     uint64_t asked_ms = wall_ms();
     int code = tarry_stats(node->client, NULL, NULL, &view, message);
-    if (code == TARRY_NOT_PRIMARY) return; /* the broker became a follower; its status reports that */
+    if (code == TARRY_NOT_PRIMARY)
+        return; /* the broker has become a follower, which its status reports; so this is no finding */
     if (code != TARRY_OK) {
         finding_add(findings, FOUND_WARN, "broker", "use a token with the role read (TARRY_TOKEN_FILE)",
                     "%s: the broker does not report its statistics: %s", node->url,
@@ -263,7 +266,8 @@ static void look_at_silence(struct findings *findings, const struct node *node) 
                     "no broker at %s: %s", node->url, reason);
 }
 
-/* A certificate that expires soon is no error yet; all other problems of a broker are errors. */
+/* Reports the problem in a node's status. A certificate that expires soon is a warning; all other problems are errors.
+ */
 static void look_at_problem(struct findings *findings, const struct node *node) {
     const char *problem = node->view->problem;
     if (problem[0] == 0) return;
@@ -321,7 +325,7 @@ static void look_at_lone_primary(struct findings *findings, const char *url, con
                     meanwhile);
 }
 
-/* Checks the pair as one node sees it. Only a node of a pair has a peer. */
+/* Checks the pair as the status of one node shows it. Only the status of a node of a pair names a peer. */
 static void look_at_pair(struct findings *findings, const struct nodes *nodes) {
     size_t primaries = 0, paired = 0;
     for (size_t i = 0; i < nodes->count; i++) {

@@ -7,7 +7,8 @@
 
 #include "tool.h"
 
-/* FOUND_FAIL: something does not work, or data may be lost. FOUND_WARN: it will fail in the future. */
+/* Severity of a finding. FOUND_FAIL: something does not work, or data may be lost. FOUND_WARN: something will fail in
+ * the future. */
 enum found { FOUND_FINE, FOUND_WARN, FOUND_FAIL };
 
 #define FINDING_TEXT_SIZE 600u
@@ -20,7 +21,7 @@ struct finding {
     enum found found;
     const char *check; /* "disk", "certificate" …; static */
     char what[FINDING_TEXT_SIZE];
-    char mend[FINDING_TEXT_SIZE]; /* what the operator should do; empty: nothing */
+    char mend[FINDING_TEXT_SIZE]; /* advice to the operator; empty: none is needed */
 };
 
 struct findings {
@@ -28,7 +29,7 @@ struct findings {
     size_t count, capacity;
 };
 
-/* Adds a finding. `mend` is copied; NULL: nothing to do. */
+/* Adds a finding. `mend`: advice to the operator, which is copied; NULL: none is needed. */
 void finding_add(struct findings *findings, enum found found, const char *check, const char *mend, const char *format,
                  ...) __attribute__((format(printf, 5, 6)));
 

@@ -16,13 +16,15 @@
 
 #define BEAN_PORT "11300"
 #define BEAN_LINE_SIZE_MAX 512u
-#define BEAN_YAML_SIZE_MAX (4u << 20) /* bytes; enough for the names of some ten thousand tubes */
+/* Maximum size of a YAML reply in bytes; enough for the names of some ten thousand tubes. */
+#define BEAN_YAML_SIZE_MAX (4u << 20)
 /* Number of commands that are sent before their answers are read. All of them fit into any socket's buffer. */
 #define BEAN_SCAN_STEP 512u
 #define BEAN_TAKE_STEP 64u       /* number of requests sent together whose answers may be jobs */
-#define BEAN_JOBS_MAX (1u << 25) /* limit of ids kept in memory, which take 256 MiB */
+#define BEAN_JOBS_MAX (1u << 25) /* maximum number of job ids in memory; they take 256 MiB */
 #define BEAN_PROBE "tarry-import-probe"
-#define BEAN_STAMP_SLACK_S 2u /* tolerated difference of computed times: beanstalkd reports ages in whole seconds */
+/* Tolerated difference of computed times in seconds, because beanstalkd reports ages in whole seconds. */
+#define BEAN_STAMP_SLACK_S 2u
 
 struct bean {
     const struct bean_options *options;
@@ -36,12 +38,12 @@ struct bean {
     const struct receipt *only; /* receipt whose jobs are being removed; NULL: none */
 };
 
-/* One reply: its first line, and its body if it has one. */
+/* One reply of beanstalkd: its first line, and its body if it has one. */
 struct bean_reply {
     char line[BEAN_LINE_SIZE_MAX + 1];
     const char *body; /* body of the reply; NULL: none; valid until the next call on the link */
     size_t body_size;
-    bool is_huge; /* the body is larger than a task may be, and was discarded */
+    bool is_huge; /* true: the body was larger than a task may be, and was discarded */
     uint64_t huge_size;
 };
 
@@ -60,7 +62,7 @@ static bool has_body(const char *line, uint64_t *out_size) {
     return false;
 }
 
-/* Reads a reply. False: the link failed. */
+/* Reads one reply of beanstalkd. Returns false if the link has failed. */
 static bool bean_read(struct import *import, struct bean_reply *out) {
     const char *line;
     size_t size;
@@ -261,7 +263,7 @@ static int look_at(struct import *import, uint64_t first, uint64_t last, uint64_
     return import->link.error[0] == 0 ? 0 : import_lost(import);
 }
 
-/* Finds the ids of all jobs. 0, or an exit status after an error message. */
+/* Finds the ids of all jobs to import. Returns 0, or an exit status after an error message. */
 static int bean_scan(struct import *import) {
     struct bean *bean = import->state;
     struct progress progress;
@@ -269,7 +271,8 @@ static int bean_scan(struct import *import) {
     int status = highest_id(import, &highest);
     if (status == 0)
         status = import->origin->count(
-            import, &import->before); /* count only now, when the highest id is known: no older job is missed */
+            import,
+            &import->before); /* counts the jobs only after the highest id is known, so that no older job is missed */
     if (status != 0) return status;
     for (size_t i = 0; i < import->before.count; i++) total += import->before.numbers[i];
     progress_start(&progress, "ids checked");
@@ -329,7 +332,7 @@ static void name(struct import *import, struct import_item *item, const struct b
     snprintf(item->key, sizeof item->key, "beanstalkd:%.32s:%llu", server, (unsigned long long)job->id);
 }
 
-/* Gets the current state of the jobs of this step. Sets the ids of jobs that are not imported to 0. */
+/* Gets the current state of the jobs with these ids. Sets the ids of jobs that are not imported to 0. */
 static int look(struct import *import, const uint64_t *ids, size_t count, struct bean_job *jobs) {
     const struct bean *bean = import->state;
     struct text commands = {0};
@@ -381,7 +384,7 @@ static void take_body(struct import *import, struct import_batch *batch, const s
         item->verdict = receipt_has(bean->only, &item->mark, BEAN_STAMP_SLACK_S) ? ITEM_HERE : ITEM_REFUSED;
 }
 
-/* Imports one step: a limited number of jobs, requested together. */
+/* Imports a limited number of jobs, which are requested together. */
 static int take_step(struct import *import, struct import_batch *batch, const uint64_t *ids, size_t count) {
     struct bean_job jobs[BEAN_TAKE_STEP] = {{0}};
     struct text commands = {0};
@@ -417,7 +420,7 @@ static int bean_next(struct import *import, struct import_batch *batch) {
     return status;
 }
 
-/* Deletes imported jobs, and releases reserved jobs that were not imported. */
+/* Deletes the imported jobs at the server, and releases reserved jobs that were not imported. */
 static int bean_remove(struct import *import, struct import_batch *batch) {
     struct text commands = {0};
     for (size_t i = 0; i < batch->count; i++) {

@@ -6,12 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BEAN_TUBE_SIZE 201u /* a tube's name and its terminator */
-#define BEAN_ID_SIZE 33u    /* size of the id of the server's process */
+#define BEAN_TUBE_SIZE 201u /* size in bytes of a tube's name with its final 0 */
+#define BEAN_ID_SIZE 33u    /* size in bytes of the id of the server's process, with its final 0 */
 
 enum bean_state { BEAN_READY, BEAN_DELAYED, BEAN_BURIED, BEAN_RESERVED };
 
-/* The reply to stats-job. */
+/* A job as the reply to stats-job describes it. */
 struct bean_job {
     uint64_t id;
     char tube[BEAN_TUBE_SIZE];

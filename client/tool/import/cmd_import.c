@@ -19,7 +19,7 @@
 
 /* ---- the receipt */
 
-/* Finds the receipt of an unfinished import; its count is 0 if there is none. */
+/* Finds the receipt of an unfinished import. Its count is 0 if there is none. */
 static int import_receipt_find(struct import *import, struct receipt *out) {
     struct tarry_view *view = NULL;
     char message[TARRY_MESSAGE_SIZE];
@@ -467,7 +467,7 @@ static int take_password(const struct args *args, char out[PASSWORD_SIZE], const
     return 0;
 }
 
-/* Refuses options of the other kind of server (Redis or beanstalkd), which would have no effect. */
+/* Refuses options that belong to the other kind of server (Redis or beanstalkd), because they would have no effect. */
 static int refuse_others(const struct args *args, const char *const *others, const char *with) {
     for (; *others != NULL; others++)
         if (args_has(args, *others)) return tool_usage(args, "--%s cannot be used with --%s", *others, with);

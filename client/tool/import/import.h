@@ -12,11 +12,12 @@
 #include "tool.h"
 
 #define BATCH_ITEMS_MAX 1024u
-/* Bytes; a batch takes no further item beyond this size; a single item may be larger. */
+/* Size in bytes at which a batch takes no further item; a single item may be larger. */
 #define BATCH_BYTES_MAX (4u << 20)
 #define ITEM_KEY_SIZE 65u /* size in bytes of a key that the import computes for an item */
 #define ITEM_NOTE_SIZE 64u
-#define ITEM_PAYLOAD_SIZE_MAX (8u << 20) /* maximum payload of any broker; a larger item is not read */
+/* Maximum size in bytes of a payload at any broker; a larger item is not read. */
+#define ITEM_PAYLOAD_SIZE_MAX (8u << 20)
 #define COUNTS_MAX 4u
 #define REFUSALS_SAID_MAX 10u /* number of refusals that are printed; the rest is only counted */
 
@@ -42,7 +43,7 @@ struct import_item {
     char note[ITEM_NOTE_SIZE]; /* attribute that shows pri and TTR to clients of beanstalkd's protocol; empty: none */
     char *score;               /* Redis: the score as text, owned; beanstalkd: NULL */
     enum tarry_when when;
-    uint64_t when_ms; /* due time; if it is a delay, it counts from read_ms */
+    uint64_t when_ms; /* due time of the task; a delay counts from read_ms */
     uint64_t read_ms; /* steady */
     uint32_t priority;
     bool is_held; /* beanstalkd: true if this connection has reserved the job */
@@ -66,18 +67,18 @@ struct counts {
 
 struct import;
 
-/* Functions of one kind of server. Each returns 0, or an exit status after an error message. */
+/* Functions that one kind of server implements. Each returns 0, or an exit status after an error message. */
 struct origin {
     const char *noun; /* "job" */
     /* Connects, and counts the items. */
     int (*begin)(struct import *import);
-    /* Prints the items, per tube. */
+    /* Prints the numbers of items at the server, for each tube. */
     int (*show)(struct import *import);
-    /* Restarts `next` from the beginning. With a receipt, `next` returns only items of the receipt. */
+    /* Makes `next` start at the first item. With a receipt, `next` returns only the items of the receipt. */
     int (*start)(struct import *import, const struct receipt *only);
-    /* Gets the next items; an empty batch: no more. */
+    /* Gets the next batch of items; an empty batch: there are no more. */
     int (*next)(struct import *import, struct import_batch *batch);
-    /* Removes items with ITEM_CAME and ITEM_HERE at the server, and sets the fate of each. */
+    /* Removes the items with the verdicts ITEM_CAME and ITEM_HERE from the server, and sets the fate of each. */
     int (*remove)(struct import *import, struct import_batch *batch);
     /* Counts the items that are at the server now. */
     int (*count)(struct import *import, struct counts *out);
@@ -87,9 +88,9 @@ struct origin {
 struct import {
     struct tool *tool;
     const struct origin *origin;
-    void *state;         /* private state of the origin */
+    void *state;         /* private state of bean.c or redis.c */
     const char *address; /* address of the server, as in the option */
-    bool is_copy;        /* --copy: remove nothing at the server */
+    bool is_copy;        /* --copy was given: items stay at the server */
     char server[RECEIPT_SERVER_SIZE];
     char receipt_key[ITEM_KEY_SIZE];
     uint64_t receipt_task; /* id of the receipt's task; 0: no receipt exists */
@@ -97,7 +98,7 @@ struct import {
     struct counts before;
     uint64_t total; /* number of items to import, as counted at the start; for the progress bar */
     struct progress progress;
-    /* results: number of items with each result */
+    /* results: numbers of items, by what happened to them */
     uint64_t moved, copied, existed, refused, taken, doubled;
 };
 
@@ -116,17 +117,17 @@ struct redis_options {
     bool member_key;
 };
 
-/* These functions set the origin. `options` must outlive the import. */
+/* These functions set the origin of the import. `options` must outlive the import. */
 void bean_origin(struct import *import, const struct bean_options *options);
 void redis_origin(struct import *import, const struct redis_options *options);
 
-/* Functions for the origins. */
+/* Functions that bean.c and redis.c call. */
 /* Prints the error of the connection; returns EXIT_REFUSED. */
 int import_lost(struct import *import);
 /* Prints an error about the server's reply. The printed reply is cut and has no control characters. */
 int import_nonsense(struct import *import, const char *what, const char *answer, size_t size);
 void import_batch_clear(struct import_batch *batch);
-/* Adds a zeroed item to the batch, which must have room. */
+/* Adds a zeroed item to the batch, which must have room, and returns it. */
 struct import_item *import_batch_add(struct import_batch *batch);
 uint64_t import_hash(const void *bytes, size_t size);
 /* Computes "<prefix>:<32 hex digits>" over the parts; each size is part of the hash. */

@@ -20,7 +20,7 @@
 #define RECEIPT_SERVER_SIZE 64u
 #define RECEIPT_ITEMS_MAX 8192u
 
-/* Mark that identifies a job of beanstalkd or a member of a sorted set of Redis. */
+/* Data that identify a job of beanstalkd or a member of a Redis sorted set. */
 struct mark {
     uint64_t id;    /* beanstalkd: id of the job; Redis: 0 */
     uint64_t stamp; /* beanstalkd: Unix seconds when it was put; Redis: hash of the score */
@@ -35,7 +35,8 @@ struct receipt {
 
 void receipt_begin(struct text *out, const char *server);
 void receipt_add(struct text *out, const struct mark *mark);
-/* Returns false if `text` is not a receipt. Pass `out` to receipt_deinit in each case. */
+/* Parses the text of a receipt. Returns false if `text` is not a receipt. The caller passes `out` to receipt_deinit in
+ * both cases. */
 bool receipt_parse(struct receipt *out, const char *text, size_t size);
 void receipt_deinit(struct receipt *receipt);
 /* Returns whether the receipt has this mark. The stamps may differ by `slack`. */

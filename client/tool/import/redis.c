@@ -21,7 +21,8 @@
 #define PAGE_FIRST 64u
 /* Bytes; after a smaller result page, the next page may have twice as many members. */
 #define PAGE_SMALL_BYTES (1u << 20)
-#define SCORE_IN_MS 1e11 /* A larger score is in ms: 1e11 seconds is the year 5138, 1e11 ms is 1973 */
+/* A score above this is in ms: as seconds, 1e11 would be the year 5138; as ms it is the year 1973. */
+#define SCORE_IN_MS 1e11
 #define DUE_MS_MAX 9e18
 #define NOBODY "tarry-import: a name that no member can have"
 
@@ -42,7 +43,7 @@ struct redis {
     uint64_t page;   /* number of members to request for a result page */
 };
 
-#define AND_SIZE(text) text, sizeof(text) - 1 /* expands to a string literal and its length */
+#define AND_SIZE(text) text, sizeof(text) - 1 /* two arguments: a string literal and its length */
 
 /* ---- requests and replies */
 
@@ -127,7 +128,7 @@ static bool take_member(struct import *import, struct import_batch *batch) {
     return true;
 }
 
-/* Drops the last item of the batch; the next result page has it again. */
+/* Drops the last item of the batch, so that the next result page has it again. */
 static void drop_last(struct import_batch *batch) {
     struct import_item *item = &batch->items[--batch->count];
     free(item->queue);
@@ -227,7 +228,7 @@ static int begin(struct import *import) {
     return count_all(import, &import->before);
 }
 
-/* Gets the due time of the member at `place`. *out_there: whether that member exists. */
+/* Gets the due time of the member at `place`. *out_there: whether there is a member. */
 static int due_at(struct import *import, const char *place, uint64_t *out_ms, bool *out_there) {
     const struct redis *redis = import->state;
     struct import_batch batch = {.items = tool_alloc(sizeof *batch.items)};

@@ -20,13 +20,13 @@ enum resp_kind { RESP_STRING, RESP_ERROR, RESP_INTEGER, RESP_NULL, RESP_ARRAY, R
 struct resp {
     enum resp_kind kind;
     int64_t number;    /* RESP_INTEGER: the number; RESP_ARRAY: number of items that follow; RESP_HUGE: size in bytes */
-    const char *bytes; /* text of RESP_STRING and RESP_ERROR; valid until the next call on the link */
+    const char *bytes; /* the text of a RESP_STRING or RESP_ERROR; valid until the next call on the link */
     size_t size;
 };
 
 /* Returns false if the link has failed. */
 bool resp_read(struct server_link *link, struct resp *out);
-/* Build a command: first the number of arguments, then each argument. */
+/* Build a command of Redis: first resp_begin with the number of arguments, then each argument. */
 void resp_begin(struct text *out, size_t count);
 void resp_argument(struct text *out, const void *bytes, size_t size);
 void resp_word(struct text *out, const char *word);

@@ -29,7 +29,7 @@ bool server_link_open(struct server_link *link, const char *address, const char 
 void server_link_over(struct server_link *link, const void *bytes, size_t size);
 void server_link_close(struct server_link *link);
 
-/* Each of these functions returns false after a failure, and after any earlier failure. Returned memory is valid until
+/* Each of these functions returns false if it fails, or if the link has failed before. Returned memory is valid until
  * the next call. */
 bool server_link_send(struct server_link *link, const void *data, size_t size);
 /* Reads a line, terminated, without its CR LF; a single LF does not end a line. A line longer than `size_max` is a
@@ -39,7 +39,7 @@ bool server_link_line(struct server_link *link, size_t size_max, const char **ou
 bool server_link_bytes(struct server_link *link, size_t size, const char **out_bytes);
 /* Reads and discards `size` bytes; any size is allowed. */
 bool server_link_skip(struct server_link *link, uint64_t size);
-/* Stores the error message, if it is the first, and closes the link; returns false. */
+/* Closes the link with an error message, unless it has one already. Returns false. */
 bool server_link_fail(struct server_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -113,7 +113,7 @@ const struct command command_archive_release = {
 
 /* ---- directory of the archive */
 
-/* Returns whether the archive does not exist yet: a broker creates it when it archives the first segment. */
+/* Returns whether the archive may be missing, because a broker creates it only when it archives the first segment. */
 static bool is_yet_to_come(const struct store *store, const struct args *args) {
     char used[STORE_PATH_SIZE + 16];
     snprintf(used, sizeof used, "%s/archived", store->directory);
@@ -141,8 +141,8 @@ static int give_file(struct store *store, const char *name) {
 
 enum place { PLACE_AS_IT_IS, PLACE_MADE };
 
-/* Opens the archive of the data directory, or the archive that is given alone. A missing archive counts as empty,
- * unless it is to be created. */
+/* Opens the archive of the data directory, or the one that --archive names. A missing archive counts as empty, unless
+ * it is to be created. */
 static int open_place(struct store *store, const struct args *args, enum place place, bool *out_is_yet_to_come) {
     const char *data = args_get(args, "data"), *archive = args_get(args, "archive");
     if (data == NULL && archive == NULL) return tool_usage(args, "missing archive: give --data DIR or --archive DIR");
@@ -172,7 +172,7 @@ static int failed(struct store *store, int error) {
     return store_damaged(store, "%s: %s", store->archive.directory, store_sentence(error));
 }
 
-/* The caller closes *out_lock. */
+/* Takes the archive's lock. The caller closes *out_lock. */
 static int take_lock(struct store *store, int *out_lock) {
     int lock = -EAGAIN;
     for (int i = 0; i < LOCK_TRIES && lock == -EAGAIN; i++) {

@@ -45,7 +45,7 @@ struct asof {
     struct as_of_question question;
     struct as_of moment;
     struct progress progress;
-    /* Queues at the requested time, by their place in the broker's table of queues. */
+    /* Names and states of the queues at the requested time, by place in the broker's table of queues. */
     struct asof_queue queues[QUEUE_PLACES + 1];
     const char *queue; /* queue of --queue; NULL: all queues */
     const char *prefix;
@@ -58,7 +58,7 @@ static bool asof_is_wanted(const struct asof *asof, uint32_t place) {
     return name != NULL && (asof->queue == NULL || strcmp(name, asof->queue) == 0);
 }
 
-/* Appends the requested time and position: "2026-11-21T…, log position 4711". */
+/* Appends the requested time and position as text: "2026-11-21T…, log position 4711". */
 static void asof_words(const struct asof *asof, struct text *out) {
     char time[RFC3339_TEXT_SIZE];
     text_printf(out, "%s, log position %" PRIu64, rfc3339_format(asof->moment.steady_ns / NS_PER_MS, time),
@@ -108,7 +108,7 @@ static void show(void *argument, uint64_t done, uint64_t total, uint64_t records
 static int learn_queue(void *argument, const Tarry__QueuePut *queue) {
     struct asof *asof = argument;
     if (!queue_number_is_valid(queue->number)) return INDEX_DAMAGED;
-    if (queue->deleted) return 0; /* the queue did not exist at the requested time */
+    if (queue->deleted) return 0; /* at the requested time the queue did not exist */
     asof->queues[queue_place(queue->number)] = (struct asof_queue){
         .number = queue->number,
         .name = tool_strdup(queue->name),
@@ -353,7 +353,7 @@ static uint32_t row_states(uint32_t wanted) {
     if (wanted == 0) wanted = STATE_PENDING | STATE_READY | STATE_IN_FLIGHT;
     if (wanted & (STATE_PENDING | STATE_READY)) states |= 1u << ROW_WAITING;
     if (wanted & (STATE_IN_FLIGHT | STATE_PENDING))
-        states |= 1u << ROW_LEASED; /* tasks leased ahead of time count as pending */
+        states |= 1u << ROW_LEASED; /* also reads leased rows, because tasks leased ahead of time count as pending */
     if (wanted & STATE_DEAD) states |= 1u << ROW_BURIED;
     return states;
 }
@@ -542,7 +542,7 @@ static void print(const struct asof *asof, const char *directory, struct text *o
     out_line_end(out);
 }
 
-/* Makes the directory of --into; also calls asof_find. */
+/* Makes the directory that --into names. Calls asof_find itself. */
 static int asof_into(struct asof *asof, const char *directory, struct text *out) {
     struct target target = {.asof = asof, .directory = directory};
     if (directory[0] == 0 || strlen(directory) + NAME_ROOM > STORE_PATH_SIZE)

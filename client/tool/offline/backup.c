@@ -152,7 +152,7 @@ static int run_backup(struct tool *tool, const struct args *args) {
         free(from);
         return status;
     }
-    tool_disconnect(tool); /* disconnects, because reading the copy may take minutes */
+    tool_disconnect(tool); /* disconnects first, because reading the copy may take minutes */
     if (verify) status = verify_store(&store, &verified);
     if (status == EXIT_FINE) print_backup(tool, store.directory, &view, verify ? &verified : NULL, from, &out);
     free(from);
@@ -220,7 +220,7 @@ static int failed(struct restore *r, const char *what, const char *path, int err
     return store_damaged(&r->store, "cannot %s %s: %s", what, path, strerror(error < 0 ? -error : error));
 }
 
-/* Returns whether the file is not copied, because it belongs to the directory and not to the data. */
+/* Returns whether the file is not copied, because it describes the directory and not its data. */
 static bool stays_behind(const char *name) {
     static const char *const names[] = {
         ".",        "..",      "lock",       "boot",     "boot.new",         "identity",   "identity.new",
@@ -318,7 +318,7 @@ static int sync_folder(struct restore *r, const char *path, const char *name, co
 }
 
 static int delete_file(struct restore *r, const char *path, const char *name, const struct stat *status) {
-    if (strcmp(name, BACKUP_PARTIAL_NAME) == 0) return 0; /* the mark is deleted last */
+    if (strcmp(name, BACKUP_PARTIAL_NAME) == 0) return 0; /* skips the mark, which is deleted last */
     int result = S_ISDIR(status->st_mode) ? rmdir(path) : unlink(path);
     return result == 0 ? 0 : failed(r, "delete", path, errno);
 }

@@ -37,12 +37,12 @@ static void words_number(struct text *out, const char *what, uint64_t number) {
     text_add_u64(out, number);
 }
 
-/* Prints a name without escapes: the broker checked it when it arrived. */
+/* Prints a name without escapes, because the broker has checked its characters. */
 static void words_name(struct text *out, const char *name) {
     plain_add(out, name, strlen(name));
 }
 
-/* Prints text that a client chose. It is quoted, because control characters must not reach the terminal. */
+/* Prints a text that a client chose in quotes, because control characters must not reach the terminal. */
 static void words_quoted(struct text *out, const char *what, const void *text, size_t size) {
     text_add_str(out, what);
     text_add_char(out, ' ');
@@ -75,7 +75,7 @@ static void words_by(struct text *out, const Tarry__FrameBody *body) {
     words_who_at(out, body->peer);
 }
 
-/* Returns whether the session's own consumer requested the change; then it is named only once. */
+/* Returns whether the consumer of the record's session requested the change. Then the client is named only once. */
 static bool is_own(const struct entry *entry) {
     return entry_is_asked(entry) && strcmp(entry->body->client, entry->consumer->client) == 0 &&
            strcmp(entry->body->peer, entry->consumer->peer) == 0;
@@ -462,7 +462,7 @@ static void note(struct consumers *consumers, uint64_t session, const char *clie
 void consumers_learn(struct consumers *consumers, const Tarry__FrameBody *body, const Tarry__Record *record) {
     if (record->fact_case == TARRY__RECORD__FACT_SESSION)
         note(consumers, record->session->session, record->session->client, record->session->peer);
-    /* All leases of a frame are for one consumer, whose name is in the frame. */
+    /* The frame names the consumer of all its leases. */
     bool is_lease = record->fact_case == TARRY__RECORD__FACT_PUT && record->put->cause == TARRY__CAUSE__CAUSE_LEASED;
     if (is_lease && body->client[0] != '\0' && record->put->task != NULL)
         note(consumers, record->put->task->session, body->client, body->peer);

@@ -5,7 +5,7 @@
 #include "entry.h"
 #include "text.h"
 
-/* Appends time, kind and details in one line. `with_task`: also the task. */
+/* Appends one line about the record: time, kind and details; with `with_task` also the task. */
 void entry_words(struct text *out, const struct entry *entry, bool with_task);
 
 /* ---- consumers of sessions */
@@ -20,7 +20,7 @@ struct consumers *consumers_new(void);
 void consumers_free(struct consumers *consumers); /* the argument may be NULL */
 /* Adds the session of a record and its frame, if it has one. */
 void consumers_learn(struct consumers *consumers, const Tarry__FrameBody *body, const Tarry__Record *record);
-/* Returns NULL for an unknown session. Valid until the next call of consumers_learn. */
+/* Returns the consumer of the session; NULL: unknown. Valid until the next call of consumers_learn. */
 const struct consumer *consumers_find(const struct consumers *consumers, uint64_t session);
 
 #endif

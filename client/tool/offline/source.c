@@ -54,7 +54,7 @@ static void learn_queues(struct source *source, const Tarry__FrameBody *body) {
         if (body->records[i]->fact_case == TARRY__RECORD__FACT_QUEUE) learn_queue(source, body->records[i]->queue);
 }
 
-/* Gets the name of a queue from the audit stream, if it is not known yet. */
+/* Gets the name of a queue from the audit stream, if the name is not known yet. */
 static void hear_queue(struct source *source, uint32_t number) {
     if (number == 0 || queue_map_get(&source->queues, number) != NULL) return;
     const char *name = tarry_audit_queue(source->audit, number);
@@ -97,7 +97,7 @@ static void ask_about(const struct source *source, const struct tarry_ref *task,
         out->position = source->store->meta.position;
         return;
     }
-    /* If several queues had this name one after another, the key is searched in all queues. */
+    /* Searches the key in all queues if several queues had this name one after another. */
     out->task =
         (struct history_task){.key = task->key, .key_size = strlen(task->key), .queue = count == 1 ? number : 0};
 }
@@ -232,7 +232,7 @@ int source_next(struct source *source, const struct frame_header **out_header, c
                          unread);
 }
 
-/* Sets the number of log bytes that were read, and their total. */
+/* Outputs the number of log bytes that were read, and their total. */
 static void source_progress(const struct source *source, uint64_t *out_done, uint64_t *out_total) {
     struct tarry_audit_view view = {0};
     uint64_t end = source->store->recovery.end;

@@ -19,12 +19,12 @@ struct history;
 
 struct source {
     struct tool *tool;
-    struct store *store; /* its `message` has the error message, also of a broker */
+    struct store *store; /* the open directory; its `message` has the error message, even if a broker is the source */
     struct store own;
     bool is_live;
     bool is_marked; /* the warning that a follower answered was printed */
     bool follow;    /* of a running broker: continue with new records; starts now unless `from_ms` is set */
-    /* Called before the source waits for new records; NULL: no call. */
+    /* Function that is called before the source waits for new records; NULL: none. */
     void (*idle)(void *argument);
     void *idle_argument;
     struct queue_map queues; /* known names */
@@ -33,7 +33,7 @@ struct source {
     tarry_audit *audit;
     struct frame_header header;
     struct arena arena;
-    uint64_t start;  /* position of the first frame */
+    uint64_t start;  /* log position of the first frame that is read */
     uint64_t unread; /* number of archive parts that exist but cannot be read */
     int code;        /* of a running broker: error that ended the sequence; TARRY_OK: none */
 };

@@ -63,12 +63,12 @@ void totals_free(struct totals *totals) {
     free(totals);
 }
 
-/* Adds the second that is still being counted to the busiest ones, if it is one of them. */
+/* Ends the second that is being counted: stores it among the busiest ones, if it is one of them. */
 static void sum_settle(struct sum *sum) {
     struct second second = sum->now;
     sum->now.records = 0;
     for (size_t i = 0; i < BUSIEST_MAX && second.records > 0; i++) {
-        /* Of two seconds with equal counts, the earlier one stays first. */
+        /* A second with an equal count keeps its place before this one, because it is earlier. */
         if (sum->busiest[i].records >= second.records) continue;
         struct second moved = sum->busiest[i];
         sum->busiest[i] = second;

@@ -90,8 +90,8 @@ const struct command command_verify = {
 struct side {
     struct store store;
     struct frames frames;
-    struct log_view view; /* the frame that is compared next */
-    int result;           /* result of frames_next; 0: `view` is valid */
+    struct log_view view; /* the frame of this side that is compared next */
+    int result;           /* result of frames_next for this side; 0: `view` is valid */
 };
 
 struct compare {
@@ -103,7 +103,7 @@ struct compare {
     uint64_t erased;        /* number of contents that were erased in one directory or in both */
     bool differs;           /* at … */
     uint64_t differs_at;    /* position of the first differing frame */
-    const char *difference; /* name of the part that differs */
+    const char *difference; /* name of the part of the frame that differs */
     struct progress progress;
 };
 
@@ -159,7 +159,7 @@ static void compare_frames(struct compare *compare) {
     }
     bool is_erased = ((a->header.flags | b->header.flags) & FRAME_FLAG_ERASED) != 0;
     compare->erased += is_erased;
-    /* Equal chain hashes mean equal sizes and equal bodies. */
+    /* The chain hashes are equal, so the sizes and bodies are equal too, and only contents can differ. */
     if (!is_erased && memcmp(a->blob, b->blob, a->header.blob_size) != 0) {
         differ(compare, position, "the contents");
         return;

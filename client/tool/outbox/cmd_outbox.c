@@ -75,9 +75,10 @@ static const char *postgres_load(void) {
 #define RECEIPT_DUE_MS (3650ull * 24 * 3600 * 1000)
 #define BATCH_ROWS 500
 #define BATCH_BYTES (4u << 20)
-#define MARK_SIZE 36u /* text of a uuid */
+#define MARK_SIZE 36u /* length of a row's mark, a uuid as text */
 #define RETRY_MS 1000
-/* A result that is no exit status: PostgreSQL was lost, or another relay was active. Start again with the receipt. */
+/* A result that is no exit status: PostgreSQL was lost, or another relay was active. The caller starts again with the
+ * receipt. */
 #define AGAIN (-1)
 #define TABLE_DEFAULT "tarry_outbox"
 
@@ -293,7 +294,8 @@ static bool refuse(struct outbox *o, struct row *row, int code, const char *mess
     return execute(o, "UPDATE %s SET refused = $2 WHERE mark = $1::uuid", 2, values);
 }
 
-/* Adds the row's task. False: PostgreSQL was lost while a refusal was stored there. */
+/* Adds the task of a row to the commit. Returns false if PostgreSQL was lost while the row's refusal was stored there.
+ */
 static bool add_row(struct outbox *o, struct row *row, tarry_commit *commit) {
     static struct fields fields;
     bool is_fine = true;
@@ -331,7 +333,7 @@ static bool add_all(struct outbox *o, tarry_commit *commit) {
     for (size_t i = 0; i < o->count; i++) {
         if (o->rows[i].is_out) continue;
         if (!add_row(o, &o->rows[i], commit)) return false;
-        /* The row was refused: build the commit again, with a receipt that does not name the row. */
+        /* If a row was refused, builds the commit again with a receipt that does not name the row. */
         if (o->rows[i].is_out) return add_all(o, commit);
     }
     return true;
