@@ -183,7 +183,7 @@ static int play_day(struct play *play) {
     return 0;
 }
 
-/* Waits until every order is paid or closed, and then for SETTLE_US, in which no order may be closed. */
+/* Waits until every order is paid or closed, and then for AFTERMATH_US, in which no order may be closed. */
 static void settle(struct play *play) {
     uint64_t until = now_us() + SETTLE_PATIENCE_S * 1000000ull + play->delay_ms * 1000;
     while (!ledger_is_settled(play->ledger) && now_us() < until && !interrupted) look(play, 20);

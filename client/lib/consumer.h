@@ -10,7 +10,7 @@
 
 #define SECRET_SIZE_MAX 64u
 #define LANE_PATIENCE_MS 2000u /* time without a connected lane after which the consumer subscribes again */
-/* Delay before the consumer subscribes again, if a later subscription was refused for good. */
+/* Delay before the consumer subscribes again, if a later subscription was refused permanently. */
 #define SUBSCRIBE_AGAIN_MS 1000u
 #define DISPATCH_AGAIN_MS 20u  /* retry interval while closing waits for callbacks */
 #define HELD_SWEEP_COUNT 4096u /* number of entries above which expired leases are removed from the set */

@@ -90,7 +90,7 @@ static bool refuse_unsent(tarry_client *client, struct request *request) {
     if (client->producer == 0 && request->sequence == 0)
         request_fail(
             request, client->hello_refused,
-            client->hello_message); /* the broker has refused Hello for good, so it would refuse this request too */
+            client->hello_message); /* the broker has refused Hello permanently, so it would refuse this request too */
     else if (request->body.size + REQUEST_OVERHEAD_MAX > client->request_max)
         request_fail(request, TARRY_TOO_LARGE, "the request is larger than the maximum of this broker");
     else

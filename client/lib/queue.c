@@ -188,7 +188,7 @@ void queue_admit_part(tarry_client *client, struct request *part, struct request
     part->refused = of->refused;
     count_in(client, part);
     if (part->of_rank[SETTLES] >
-        0) { /* the divided requests share their gates, so waiting for one of them also means waiting for the other */
+        0) { /* callers that wait for the original request to settle its leases also wait for this part of it */
         part->settling = of->settling;
         list_insert(&client->settling, AMONG_SETTLING, of->links[AMONG_SETTLING].previous, part);
     }

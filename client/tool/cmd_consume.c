@@ -319,8 +319,8 @@ static bool is_full(const struct consume *c) {
     return c->count > 0 && c->settled < c->count && c->settled + c->under_way + c->running >= c->count;
 }
 
-/* Returns how many tasks may be fetched now; 0: the command ends. Waits while so many tasks are in progress that
- * --count is reached. */
+/* Returns how many tasks may be fetched now; 0: the command ends. While the tasks in progress would reach --count,
+ * waits until some are settled. */
 static size_t may_fetch(struct consume *c) {
     pthread_mutex_lock(&c->lock);
     while (is_full(c) && c->failure == TARRY_OK && !signals_ended()) pthread_cond_wait(&c->changed, &c->lock);
