@@ -11,7 +11,8 @@
 #include "tarry_limits.h"
 #include "world.h"
 
-/* Time until the client gives up a subscription whose lane does not connect; the same value as in libtarry. */
+/* Time in ms after which a client gives up a subscription whose lane does not connect; the same value as in libtarry.
+ */
 #define LANE_PATIENCE_MS 2000
 
 struct client *client_new(struct world *world, const char *name) {
@@ -51,7 +52,8 @@ static uint64_t oldest_unanswered(const struct client *client, uint64_t producer
     return sequence;
 }
 
-/* Switches the client to the other node of a pair, unless it has switched since it sent this request to `node`. */
+/* Makes the client use the other node of a pair, unless it has changed the node since it sent this request to `node`.
+ */
 static void turn_away(struct client *client, uint32_t node) {
     if (client->world->host_count > 1 && client->node == node) client->node = 1 - node;
 }
@@ -73,7 +75,7 @@ static void send_again_if_open(struct world *world, void *argument, uint64_t run
     struct client *client = request->client;
     if (request->answered || !client->up || client->run != run) return;
     TRACE(world, client->name, "asks again #%llu", (unsigned long long)request->number);
-    turn_away(client, request->node); /* no reply arrived, so the other node may lead */
+    turn_away(client, request->node); /* no reply arrived, so the client tries the other node, which may lead */
     send_request(client, request);
 }
 
@@ -129,7 +131,7 @@ void client_hello(struct client *client) {
     (void)client_ask(client, body);
 }
 
-/* Every payload is different and names its request. */
+/* Makes a payload that differs from all others and names its request. */
 static void make_content(struct client *client, const struct request *request, size_t i, struct core_content *out) {
     struct world *world = client->world;
     size_t text_size = random_below(&world->random, 90);
@@ -151,7 +153,8 @@ struct request *client_commit(struct client *client, Tarry__Op **ops, size_t cou
     struct world *world = client->world;
     if (!client->producer) client_hello(client);
     if (!client->producer || !client->up) return NULL;
-    /* The broker remembers a limited number of replies after the oldest open commit; later sequences wait. */
+    /* Waits with later sequences, because the broker remembers only a limited number of replies after the oldest open
+     * commit. */
     uint64_t next = client->sequence + 1;
     if (next - oldest_unanswered(client, client->producer, next) >= COMMITS_PER_PRODUCER_MAX) return NULL;
     Tarry__Request *body = body_new(client, TARRY__REQUEST__BODY_COMMIT);
@@ -212,7 +215,8 @@ static void subscribe(struct client *client) {
     client->subscribing = true;
     bool is_same_life = world->hosts[client->session_node].life == client->session_life;
     if (client->pooled && !is_same_life)
-        client->session_before = 0; /* the session ended with the broker's process, which does not know it any more */
+        client->session_before =
+            0; /* the restarted broker does not know the session, so the client does not ask to resume it */
     Tarry__Request *body = body_new(client, TARRY__REQUEST__BODY_SUBSCRIBE);
     Tarry__Subscribe *subscribe = body->subscribe = world_alloc(world, sizeof *subscribe);
     tarry__subscribe__init(subscribe);
@@ -288,7 +292,9 @@ void client_on_delivery(struct client *client, const struct delivered *delivered
     if (!client->up || client->session != delivered->session) return; /* a client drops deliveries of other sessions */
     for (size_t i = 0; i < delivered->count; i++) {
         const struct row *row = &delivered->tasks[i].row;
-        if (!client->sharer) ledger_on_arrival(client->world, &delivered->tasks[i]); /* a sharer is not a consumer */
+        if (!client->sharer)
+            ledger_on_arrival(client->world,
+                              &delivered->tasks[i]); /* a delivery to a sharer does not count as seen by a consumer */
         TRACE(client->world, client->name, "gets task %llu, delivery %u", (unsigned long long)row->id, row->deliveries);
         if (client->held_count == CLIENT_HELD_MAX)
             memmove(client->held, client->held + 1, sizeof client->held[0] * --client->held_count);
@@ -321,7 +327,8 @@ static void on_subscribed(struct client *client, uint32_t node, const Tarry__Sub
     struct world *world = client->world;
     client->subscribing = false;
     if (client->session || !client->wants_session)
-        return; /* a late reply to an earlier subscription; its session will end by silence */
+        return; /* this reply belongs to an earlier subscription, whose session will end because it sends no heartbeats
+                 */
     TRACE(world, client->name, "< a lane%s", reply->resumed ? ", its leases kept" : "");
     client->session = reply->session;
     client->session_node = node;
@@ -359,7 +366,8 @@ static void on_reply(struct client *client, struct request *request, const struc
         if (reply->code == TARRY__CODE__OK)
             on_subscribed(client, answer->node, reply->subscribe);
         else
-            client->subscribing = false; /* a group does not exist, so the client tries again later */
+            client->subscribing =
+                false; /* a queue of the subscription does not exist, so the client tries again later */
         return;
     case TARRY__REQUEST__BODY_HEARTBEAT:
         if (reply->code == TARRY__CODE__NO_SUCH_SESSION || reply->code == TARRY__CODE__NOT_PRIMARY)
@@ -404,7 +412,7 @@ void client_on_answer(struct client *client, struct request *request, const stru
 /* ---- life */
 
 void client_crash(struct client *client) {
-    if (client->pooled) return; /* the pooled session ends with the broker */
+    if (client->pooled) return; /* a pooled session ends with the broker's process, so the client does not resume it */
     TRACE(client->world, client->name, "crashes");
     if (client->session) network_break_pipe(client->world, client, client->session);
     client->up = false;
@@ -426,7 +434,7 @@ void client_return(struct client *client) {
     if (client->up) return;
     TRACE(client->world, client->name, "is back");
     client->up = true;
-    /* Drop the open queries of the former run; commits are repeated. */
+    /* Drops the queries that were open in the former run. Open commits stay and are repeated. */
     size_t kept = 0;
     for (size_t i = 0; i < client->open_count; i++) {
         if (client->open[i]->body->body_case == TARRY__REQUEST__BODY_COMMIT) client->open[kept++] = client->open[i];

@@ -8,8 +8,8 @@
 #include "../must.h"
 #include "model_disk.h"
 
-#define FLAGS_OFFSET 6 /* offset of the flags byte (FRAME_FLAG_ERASED) in a frame (proto/frame.h) */
-#define STARTS_MAX 50  /* number of starts of which at least one must succeed after all faults are repaired */
+#define FLAGS_OFFSET 6 /* offset in bytes of the flags (FRAME_FLAG_ERASED) in a frame's header (proto/frame.h) */
+#define STARTS_MAX 50  /* number of starts after the repair of all faults, of which at least one must succeed */
 
 static struct table old_index; /* an older copy of the index, made by an operator; static, because it takes megabytes */
 
@@ -20,7 +20,7 @@ void faults_draw(struct random *random, struct faults *out) {
     out->mask = (uint32_t)(some & random_u64(random)) &
                 ((1u << FAULTS) - 1); /* switches on each kind of fault with a probability of a quarter */
     if (random_below(random, 4)) out->mask |= always;
-    if (random_below(random, 16) == 0) out->mask = 0; /* in some histories there are no faults */
+    if (random_below(random, 16) == 0) out->mask = 0; /* one history in sixteen has no faults */
 }
 
 /* ---- bits that flip */
@@ -66,7 +66,8 @@ static void toggle(struct world *world, const struct flip *flip) {
     file->durable[flip->offset] ^= (uint8_t)(1u << flip->bit);
 }
 
-/* Returns whether the payload with the flipped bit was erased since: its bytes, and so the bit, are zeros. */
+/* Returns whether the payload that has the flipped bit was erased since: then all its bytes, and so the bit, are zeros.
+ */
 static bool was_erased(const struct host *host, const struct flip *flip, const struct model_file *file) {
     size_t at = host_frames_below(host, flip->position);
     const Tarry__FrameBody *body = at < host->frame_count ? host->frames[at].body : NULL;
@@ -129,7 +130,7 @@ static void flip_somewhere(struct world *world, struct faults *faults, bool down
     }
     if (flip->active || !count) return;
     const struct model_entry *entry = segments[random_below(&world->random, count)];
-    if (entry == last && !down) return; /* the writer would overwrite the flipped bit */
+    if (entry == last && !down) return; /* a running writer would overwrite a bit flipped in the last segment */
     struct model_file *file = &host->disk->files[entry->file];
     if (!file->cached_size || file->cached_size != file->durable_size) return;
     uint64_t base = strtoull(entry->name, NULL, 16);
@@ -176,8 +177,8 @@ static void start_with_flip(struct world *world, struct faults *faults) {
     if (flip->in_last) {
         const struct model_file *file = flipped_file(world, flip);
         MUST(file);
-        flip->active =
-            file->cached[flip->offset] != 0; /* a start zeroes the bytes after the log's end, and the bit with them */
+        flip->active = file->cached[flip->offset] !=
+                       0; /* a start zeroes the bytes behind the log's end, so a bit flipped there is gone */
         MUST(!flip->active || is_beside_erased(host, flip, file));
     }
     flip->copy = NULL;
@@ -190,7 +191,7 @@ static void start(struct world *world, struct faults *faults) {
         host_kill(world, HOST_POWER_LOST);
     }
     if (faults->flip.active && !faults->flip.copy)
-        faults_repair(world, faults); /* the flipped bit may have caused the broker's failure */
+        faults_repair(world, faults); /* repairs the flipped bit, because it may have caused the broker's failure */
     bool can_flip = (faults->mask & 1u << FAULT_FLIP) && !faults->over && !host->disk->read_error;
     bool wants_flip = can_flip && one_in(world, 4);
     if (wants_flip) {
@@ -202,7 +203,7 @@ static void start(struct world *world, struct faults *faults) {
         return;
     }
     bool fails = (faults->mask & (1u << FAULT_CALL | 1u << FAULT_HALT)) && !faults->over && one_in(world, 4);
-    if (fails) { /* a fault may hit any call of the recovery, too */
+    if (fails) { /* while the broker starts, a fault may hit any call of its recovery */
         host->disk->fail_at = host->disk->calls + 1 + random_below(&world->random, 12);
         host->disk->fail_error = -EIO;
         host->disk->fail_for_ever = true;
@@ -215,7 +216,7 @@ static void start(struct world *world, struct faults *faults) {
         host->disk->fail_at = 0;
         return;
     }
-    host_kill(world, HOST_KILLED); /* from now on no call fails */
+    host_kill(world, HOST_KILLED); /* the kill ends the faults of the disk: no further call fails */
     if (!fails && world->host->state == HOST_REFUSED) MUST(host->disk->room || host->disk->read_error);
 }
 
@@ -319,7 +320,7 @@ static void put_back_old_index(struct world *world, struct faults *faults) {
     host_kill(world, one_in(world, 2) ? HOST_KILLED : HOST_POWER_LOST);
     if (faults->halted) host_kill(world, HOST_POWER_LOST);
     faults->halted = false;
-    faults_repair(world, faults); /* repair first, so that this start has only one reason to refuse */
+    faults_repair(world, faults); /* repairs the flipped bit first, so that this start has only one reason to refuse */
     host->disk->read_error = 0;
     static struct table newer;
     table_copy(&newer, &host->table);
@@ -428,7 +429,8 @@ void faults_start(struct world *world, struct faults *faults) {
 
 void faults_end(struct world *world, struct faults *faults) {
     struct host *host = world->host;
-    bool read_wrong = faults->flip.active; /* a reader's buffer may still contain the flipped bit */
+    bool read_wrong =
+        faults->flip.active; /* a reader's buffer may still contain the flipped bit, so wrong reads are allowed */
     faults->over = true;
     world_resume(world, host->number);
     world->network = (struct network){.dropped = world->network.dropped, .doubled = world->network.doubled};

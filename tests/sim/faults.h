@@ -39,18 +39,18 @@ struct flip { /* a flipped bit on the disk */
     uint64_t offset;
     uint8_t bit;
     uint64_t position; /* log position of the flipped bit */
-    uint8_t *copy;     /* copy of the file before the flip; NULL: no start has read the flipped bit yet */
+    uint8_t *copy;     /* copy of the file before the bit was flipped; NULL: no start has read the bit yet */
     uint64_t copy_size;
-    bool in_last;      /* the flip is in the segment that the log writes to; valid with `copy` */
-    bool is_protected; /* a seal frame protects the bit (LOG-5); valid with `copy` */
+    bool in_last;      /* true: the bit is in the segment that the log writes to; valid if `copy` is set */
+    bool is_protected; /* true: a seal frame protects the bit (LOG-5); valid if `copy` is set */
 };
 
 struct faults {
     uint32_t mask; /* the kinds of faults of this history: set of 1 << enum fault */
     uint64_t every_ms;
-    uint64_t down_ms; /* maximum time until the next start */
+    uint64_t down_ms; /* maximum time for which the broker stays down, in ms */
     bool over;
-    bool halted; /* the machine lost power, so a start must follow */
+    bool halted; /* true: the machine has lost power, so a start must follow */
     struct flip flip;
     int64_t jumped_ms; /* size of the clock's far jump, which must be undone */
     bool has_old_index;
@@ -59,11 +59,11 @@ struct faults {
 };
 
 void faults_draw(struct random *random, struct faults *out);
-/* Draws the state of the network and arms the first fault. */
+/* Draws the faults of the network, and schedules the first fault. */
 void faults_start(struct world *world, struct faults *faults);
-/* Repairs the flipped bit, if there is one, or replaces its file by a good copy. */
+/* Restores the flipped bit, if there is one; or replaces its file by the copy. */
 void faults_repair(struct world *world, struct faults *faults);
-/* Repairs everything and prevents further faults. After that the broker runs. */
+/* Repairs everything, prevents further faults, and makes sure that the broker runs. */
 void faults_end(struct world *world, struct faults *faults);
 
 #endif

@@ -53,10 +53,10 @@ static void put_task(struct flat *flat, const Tarry__TaskPut *put) {
     struct flat_task *task = &flat->tasks[row.id];
     MUST((task->row.id == 0) == put->fresh && !task->ended);
     if (put->fresh) {
-        MUST(row.id == flat->next_id); /* ids grow in the order of scheduling */
+        MUST(row.id == flat->next_id); /* a new task has the next id */
         flat->next_id++;
     } else {
-        MUST(put->before_hash == task->hash); /* LOG-2: the record has the hash of the row it replaces */
+        MUST(put->before_hash == task->hash); /* LOG-2: before_hash is the hash of the row that the record replaces */
     }
     bool was_live = !put->fresh && task->row.state != ROW_BURIED;
     if (put->cause == TARRY__CAUSE__CAUSE_LEASED) {
@@ -195,7 +195,7 @@ static void put_recur(struct flat *flat, const Tarry__RecurPut *put) {
     flat->digest += recur->hash;
 }
 
-/* Adds the recurrence's open tasks that have not ended: the dead ones, or the others. */
+/* Outputs the tasks of the recurrence that have not ended: only the dead ones (`is_dead`), or only the others. */
 static void add_open(const struct flat *flat, const struct flat_recur *recur, bool is_dead, Tarry__RecurState *out) {
     for (size_t i = 0; i < recur->state->n_open; i++) {
         const uint64_t id = recur->state->open[i];
@@ -387,7 +387,8 @@ bool flat_is_forgotten(const struct flat *flat, uint64_t producer, uint64_t sequ
 
 /* ---- what a restart reads */
 
-/* Counts the tally from the rows. Decisions do not depend on the totals (scheduled, acked, …). */
+/* Computes the tally from the rows. Leaves out totals such as scheduled and acked, because no decision depends on them.
+ */
 static void count_tally(const struct flat *flat, struct tally *tally) {
     tally->next_id = flat->next_id;
     for (uint64_t id = 1; id < flat->next_id; id++) {

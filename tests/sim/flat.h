@@ -16,7 +16,7 @@
 #define FLAT_JOBS_MAX 64
 
 struct flat_task {
-    struct row row;                               /* id 0 means an unused entry */
+    struct row row;                               /* the task's row; id 0: the entry is unused */
     uint64_t hash;                                /* hash of the row */
     uint64_t session_before, delivered_before_ms; /* in state LEASED: the session that had the task before this lease,
                                                      and the time of its delivery */
@@ -25,17 +25,18 @@ struct flat_task {
     uint64_t first_share; /* for a task that ended as SHARED: id of its first share */
     uint32_t shares;
     bool redacted;      /* the task's content is to be erased, or was erased */
-    Tarry__Cause cause; /* cause of the task's end */
+    Tarry__Cause cause; /* cause with which the task ended */
     uint64_t ended_ms;
-    const uint8_t
-        *content; /* content copied when its segment was retired (table.h); NULL: it is in the log, or there is none */
+    const uint8_t *content; /* content that was copied when its segment was retired (table.h); NULL: the content is in
+                               the log, or there is none */
 };
 
 struct flat_result {
     uint64_t producer;
     uint64_t sequence;
     uint64_t position;
-    const ProtobufCBinaryData *reply; /* reply copied when its segment was retired; NULL: it is in the log */
+    const ProtobufCBinaryData
+        *reply; /* reply that was copied when its segment was retired; NULL: the reply is in the log */
 };
 
 #define FLAT_DEFINITIONS 4u
@@ -46,15 +47,15 @@ struct flat {
     uint64_t steady_ns; /* steady time of the last frame */
     uint64_t wall_ns;
     uint64_t digest;
-    uint64_t live; /* number of waiting or leased tasks */
+    uint64_t live; /* number of tasks that wait or are leased */
     uint32_t epoch;
     uint64_t next_id;
-    struct flat_task tasks[FLAT_TASKS_MAX]; /* tasks by id */
+    struct flat_task tasks[FLAT_TASKS_MAX]; /* all tasks, indexed by id */
     struct flat_queue {
-        Tarry__QueuePut put; /* number 0 means an unused entry */
+        Tarry__QueuePut put; /* last record of the queue; number 0: the entry is unused */
         uint64_t hash;
-    } queues[FLAT_QUEUES_MAX];               /* queues by place */
-    Tarry__QueuePut former[FLAT_FORMER_MAX]; /* last records of the queues whose places later queues took */
+    } queues[FLAT_QUEUES_MAX];               /* the queues, indexed by place */
+    Tarry__QueuePut former[FLAT_FORMER_MAX]; /* last records of queues whose places were taken by later queues */
     size_t former_count;
     struct flat_producer {
         uint64_t id, floor, used_ms;
@@ -77,7 +78,7 @@ struct flat {
         uint64_t first_task; /* occurrences from this task id on were made by the recurrence's present settings */
     } recurs[FLAT_RECURS_MAX];
     size_t recur_count;
-    uint64_t endings[FLAT_TASKS_MAX]; /* ids in the order in which the tasks ended */
+    uint64_t endings[FLAT_TASKS_MAX]; /* ids of the ended tasks, in the order of their ends */
     size_t ending_count;
 };
 
@@ -114,9 +115,9 @@ bool flat_has_queue(const struct flat *flat, const char *name);
 /* Returns the number of the queue of that name; 0: there is none. */
 uint32_t flat_queue_number(const struct flat *flat, const char *name);
 const struct flat_result *flat_result(const struct flat *flat, uint64_t producer, uint64_t sequence);
-/* Returns whether the outcome of the commit has been forgotten: the broker refuses the commit. */
+/* Returns whether the broker has forgotten the outcome of the commit and therefore refuses it. */
 bool flat_is_forgotten(const struct flat *flat, uint64_t producer, uint64_t sequence);
-/* Restores a core's statistics from this table (the index), as a restart does. */
+/* Restores the statistics of a core from these tables, as a restart restores them from the index. */
 void flat_restore(const struct flat *flat, struct core *core, enum recovery_part part);
 
 #endif

@@ -19,7 +19,9 @@ def quoted(line):
 
 
 def looks_of(program):
-    """Returns {(file, line of the comparison): its lines, or None if it ran twice with different lines}."""
+    """Runs the stories. Returns {(file, line of a comparison): the lines of its trace, or None if two runs of it gave
+    different lines}.
+    """
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as file:
         subprocess.run([program], env={**os.environ, "TARRY_STORY_RECORD": file.name}, check=False, stdout=subprocess.DEVNULL)
         looks, at = {}, None

@@ -67,8 +67,8 @@ void habits_draw(struct random *random, struct habits *out) {
         .half_dead = random_below(random, 4) == 0,
     };
     out->long_leases = random_below(random, 4) == 0;
-    struct random own = {.state = random->state}; /* drawn from a copy of the generator, so that the numbers below are
-                                                     the same as before redaction was added */
+    struct random own = {.state = random->state}; /* draws from a copy of the generator, so that old seeds still give
+                                                     the same numbers below */
     out->redacts = random_below(&own, 3) == 0;
     out->pools = random_below(&own, 4) == 0; /* likewise */
     out->deletes = random_below(&own, 5) == 0;
@@ -90,12 +90,12 @@ void habits_draw(struct random *random, struct habits *out) {
     }
     if (random_below(random, 32) == 0)
         out->delay_bits = 24 + (uint32_t)random_below(random, 14); /* some histories have delays of hours to years */
-    if (random_below(random, 64) == 0) out->actions_left *= 16;    /* some histories are long */
+    if (random_below(random, 64) == 0) out->actions_left *= 16;    /* one history in 64 is long */
 }
 
 /* ---- operations */
 
-struct habit { /* habits of one client, and its random numbers */
+struct habit { /* a client, its habits, and its random numbers */
     struct client *client;
     struct habits *habits;
 };
@@ -251,7 +251,7 @@ static void group_something(struct client *client, struct habits *habits) {
         habits_calm_groups(client);
         return;
     }
-    if (one_in(world, 8)) { /* this is refused while the group has shares or consumers */
+    if (one_in(world, 8)) { /* the broker refuses this while the group has shares or consumers */
         (void)client_commit_one(client, op_delete(world, group_queues[random_below(&world->random, HABIT_GROUPS)]));
         return;
     }
@@ -281,7 +281,7 @@ void habits_calm_groups(struct client *client) {
     (void)client_commit(client, ops, 1 + HABIT_GROUPS, false);
 }
 
-/* Sets a recurrence with a few occurrences, so that the calm phase ends. */
+/* Makes an operation that sets a recurrence. It has only a few occurrences, so that the calm phase ends. */
 static Tarry__Op *random_recur_set(struct world *world, const char *queue, const char *name) {
     static const char *const overlaps[] = {"skip", "queue-one", "allow"}, *const crons[] = {"*/2 * * * * *",
                                                                                             "*/7 * * * * *"};
@@ -301,7 +301,8 @@ static Tarry__Op *random_recur_set(struct world *world, const char *queue, const
     return op_recur_set(world, &set);
 }
 
-/* Schedules a task whose key is that of an occurrence but for the prefix; it must not be taken for one (KEEP-1). */
+/* Schedules a task whose key differs from an occurrence's key only in the prefix. The core must not take it for an
+ * occurrence (KEEP-1). */
 static Tarry__Op *random_lookalike(struct world *world, const char *queue, const char *name) {
     enum { KEY_SIZE = 40 };
     char *key = world_alloc(world, KEY_SIZE);
@@ -330,7 +331,7 @@ static void recur_somehow(struct client *client, const struct habits *habits) {
     (void)client_commit_one(client, op);
 }
 
-/* Sets or deletes a definition; often only if it still has the version that it had a moment ago. */
+/* Sets or deletes a definition, often on the condition that it still has the version that it had a moment ago. */
 static void define_something(struct client *client) {
     struct world *world = client->world;
     const uint32_t number = (uint32_t)random_below(&world->random, FLAT_DEFINITIONS);
@@ -342,7 +343,9 @@ static void define_something(struct client *client) {
 static void commit_something(struct client *client, const struct habits *habits) {
     struct world *world = client->world;
     if (client->open_count >= habits->open_max) return;
-    if (habits->deletes && one_in(world, 4)) { /* a commit that deletes a queue has no other operation */
+    if (habits->deletes &&
+        one_in(world,
+               4)) { /* deletes a queue in a commit of its own, because such a commit may have no other operation */
         (void)client_commit_one(client, op_delete(world, lone_queues[random_below(&world->random, LONE_QUEUES)]));
         return;
     }
@@ -398,7 +401,7 @@ void habits_look(struct client *client, const struct habits *habits) {
 
 static void come_back(struct world *world, void *argument, uint64_t number) {
     struct client *client = argument;
-    if (client->up) return; /* the calm phase has already brought the client back */
+    if (client->up) return; /* nothing to do: the calm phase has already brought the client back */
     if (one_in(world, 3)) client_forget(client);
     client_return(client);
 }
@@ -436,7 +439,7 @@ static void have_an_accident(struct client *client, const struct habits *habits)
     }
 }
 
-/* Sends a new credit for the pool: a random number of waiting consumers, in the calm phase the maximum. */
+/* Sends a new credit for the pooled session: a random number of waiting consumers, or in the calm phase the maximum. */
 static void ask_for_more(struct client *client) {
     struct world *world = client->world;
     client_credit(client, client->habits->over ? POOL_MAX : (uint32_t)random_below(&world->random, POOL_MAX + 1));
@@ -448,7 +451,8 @@ static void act(struct world *world, void *argument, uint64_t number) {
     struct habits *habits = habit->habits;
     if (habits->over || !habits->actions_left) return;
     habits->actions_left--;
-    if (client->up && habits->early && !habits->early_set) { /* this is refused if the queue already has tasks */
+    if (client->up && habits->early &&
+        !habits->early_set) { /* the broker refuses this if the queue already has tasks */
         habits->early_set = true;
         (void)client_commit_one(client, op_early(world, habit_queues[0]));
     }
@@ -489,7 +493,7 @@ static void work_on(struct client *client, const struct held *held) {
     if (client->pooled) ask_for_more(client);
     if (client->sharer) {
         if (habits->over || !one_in(world, 16)) client_settle(client, held, op_fan_out(world, held));
-        return; /* otherwise the sharer keeps the task until its lease ends */
+        return; /* otherwise nothing is sent, and the sharer keeps the task until its lease ends */
     }
     if (habits->over) {
         client_settle(client, held, op_ack(world, held));
@@ -516,7 +520,7 @@ void habits_start(struct client *client, struct habits *habits, bool consumer) {
         if (habits->long_leases) lease_ms = 5000 + random_magnitude(&world->random, 15);
         uint32_t prefetch = 1 + (uint32_t)random_below(&world->random, 8);
         if (world->options.core.ahead_ms)
-            prefetch *= 4; /* request more credit than the client needs, for leases ahead of time */
+            prefetch *= 4; /* asks for more credit than the client needs, so that there are leases ahead of time */
         client->bound = client->pooled && prefetch / 4 % 2;
         client_subscribe(client, habits_queues(habits), prefetch, lease_ms);
     }

@@ -10,49 +10,51 @@
 #define LONE_QUEUES 6
 
 struct habits {
-    uint32_t think_us;     /* maximum time between two actions of a client */
-    uint32_t delay_bits;   /* delays are up to 2^bits ms; every order of magnitude is equally likely */
+    uint32_t think_us;     /* maximum time between two actions of a client, in µs */
+    uint32_t delay_bits;   /* delays are up to 2^delay_bits ms, and every order of magnitude is equally likely */
     uint32_t work_ms;      /* maximum time that a consumer works on a task */
     uint32_t open_max;     /* maximum number of open commits per client */
     uint32_t keys;         /* number of different keys */
-    uint32_t actions_left; /* remaining actions of all clients together */
+    uint32_t actions_left; /* number of actions that all clients together may still do */
     bool wall_times, priorities, expiries, conflicts, atomics, batches, moves, cancels, admin, dead_letters, purges;
-    bool nacks, extends, releases, lapses; /* actions of consumers besides ack */
+    bool nacks, extends, releases, lapses; /* actions that consumers do besides acks */
     bool redacts;
-    bool deletes;    /* uses queues without consumers: they are scheduled to, purged, deleted and replaced by others */
-    bool early;      /* one queue has lease_before_due, and there is a mover */
+    bool deletes; /* true: clients also use queues without consumers: they schedule to them, purge them, delete them and
+                     replace them by others */
+    bool early;   /* true: one queue has lease_before_due, and a mover exists */
     bool early_set;  /* a client has sent the request that sets lease_before_due */
-    bool groups;     /* one queue, topic_queue, has groups, and there is a sharer */
+    bool groups;     /* true: the queue topic_queue has groups, and a sharer exists */
     bool groups_set; /* a client has sent the request that makes the groups */
-    bool defines;    /* sets and deletes definitions */
-    bool herds;      /* sets the spread of queues, and what happens to overdue tasks after an outage */
-    bool serials;    /* half of the tasks have one of two serial names */
-    bool recurs;     /* sets, pauses, triggers and deletes recurrences */
+    bool defines;    /* true: clients set and delete definitions */
+    bool herds;      /* true: clients set the spread of queues, and the policy for overdue tasks after an outage */
+    bool serials;    /* true: half of the tasks have one of two serial names */
+    bool recurs;     /* true: clients set, pause, trigger and delete recurrences */
     bool looks, repeats, leaves, crashes, short_leases, long_leases, half_dead;
-    bool pools;    /* some sessions are pools of several consumers */
-    bool one_line; /* all tasks have the same queue, base and priority, so one line has all near and far tasks */
-    bool over;     /* calm phase: the clients start nothing new */
+    bool pools;    /* true: some sessions are pools of several consumers */
+    bool one_line; /* true: all tasks have the same queue, base and priority, so that a single line has all near and far
+                      tasks */
+    bool over;     /* true: the calm phase has begun, in which clients start nothing new */
 };
 
 extern const char *const habit_queues[HABIT_QUEUES + 1];
 #define HABIT_GROUPS 3
 /* Returns the queues that consumers subscribe to: habit_queues and, if the history has groups, those of the groups. */
 const char *const *habits_queues(const struct habits *habits);
-/* Gives the groups such filters that every task of the topic matches one, for the calm phase. */
+/* For the calm phase: gives the groups filters of which at least one matches every task of the topic. */
 void habits_calm_groups(struct client *client);
 
-/* Returns how many queues may exist at a time, so that places are used again; 0: no limit. */
+/* Returns the maximum number of queues at a time, which is small so that places are used again; 0: no limit. */
 uint32_t habits_places(const struct habits *habits);
 /* Returns whether `name` is one of the queues without consumers. */
 bool habits_is_lone(const char *queue);
 void habits_draw(struct random *random, struct habits *out);
-/* Lets each client act by itself from now on. `consumer`: the client also subscribes. */
+/* Lets a client act by itself from now on. `consumer`: it also subscribes. */
 void habits_start(struct client *client, struct habits *habits, bool consumer);
 /* Creates the mover and the sharer, if the history has them. */
 void habits_start_mover(struct world *world, struct habits *habits);
 /* Sends a query that changes nothing. */
 void habits_look(struct client *client, const struct habits *habits);
-/* In the calm phase: acks every task that the client gets. */
+/* For the calm phase: acks every task that the client gets. */
 void habits_ack_all(struct client *client);
 
 #endif

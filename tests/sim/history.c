@@ -10,11 +10,12 @@
 #ifdef TARRY_SEEDED_BUGS
 #define CALM_ROUNDS_MAX 100 /* maximum number of rounds of the calm phase; a history that needs more has failed */
 #else
-#define CALM_ROUNDS_MAX 600 /* maximum number of rounds of at least 2 s; after each round, fewer tasks must be live */
+/* Maximum number of rounds of the calm phase; a round takes at least 2 s, and after it fewer tasks must be live. */
+#define CALM_ROUNDS_MAX 600
 #endif
-#define SEAL_ROUNDS_MAX 40   /* maximum number of rounds of 250 ms */
-#define ERASE_ROUNDS_MAX 400 /* maximum number of rounds of 250 ms */
-/* Segment size of a long history: the virtual disk has space for some hundred files. */
+#define SEAL_ROUNDS_MAX 40   /* maximum number of rounds of 250 ms until the last frame is a seal frame */
+#define ERASE_ROUNDS_MAX 400 /* maximum number of rounds of 250 ms until the redacted contents are erased */
+/* Segment size of a long history in bytes: large, because the virtual disk has space for some hundred files only. */
 #define LONG_SEGMENT_SIZE (16u << 10)
 #define SECOND_NS (1000 * NS_PER_MS)
 
@@ -46,8 +47,11 @@ struct world_options history_draw_options(uint64_t seed, struct random *random) 
                                         8000}; /* how far ahead tasks are leased, in ms: as in tarryd, and larger
                                                   values, with which leases ahead meet slow disks more often */
     options.core.ahead_ms = history_leases_ahead ? spans_ms[seed % 5] : 0;
-    if (random_below(random, 2)) options.core.near_max = 4 + random_below(random, 12); /* memory for only a few tasks */
-    if (seed % 4 == 2) options.core.work_max = 1 + (uint32_t)(seed / 4 % 6); /* small limit of work per step */
+    if (random_below(random, 2))
+        options.core.near_max =
+            4 + random_below(random, 12); /* in half of the histories, memory has space for only a few tasks */
+    if (seed % 4 == 2)
+        options.core.work_max = 1 + (uint32_t)(seed / 4 % 6); /* in some histories, a step may do only little work */
     if (random_below(random, 8) == 0) options.core.index_lag_max = 8 + random_below(random, 32);
     if (options.core.index_lag_max) options.core.index_lag_hard = options.core.index_lag_max * 2;
     if (random_below(random, 8) == 0) options.core.outcomes_max = 1 + (uint32_t)random_below(random, 16);
@@ -88,7 +92,7 @@ static uint64_t next_due_ms(struct world *world) {
     return next_ms;
 }
 
-/* Advances the world to that time, however far away, because nothing happens before it. */
+/* Advances the world to the next event, however far away, because nothing happens before it. */
 static void skip_idle_time(struct world *world) {
     uint64_t ahead_ms = next_due_ms(world);
     if (ahead_ms != UINT64_MAX && ahead_ms > 4000) world_suspend(world, ahead_ms - 1000);
@@ -100,8 +104,8 @@ static void keep_going(struct world *world, const struct habits *habits) {
         client_return(client);
         client->deaf = client->silent = client->stalled = false;
         habits_ack_all(client);
-        /* Use the largest prefetch of all earlier subscriptions: an older subscription that is in flight may still take
-         * effect. */
+        /* Subscribes with the largest prefetch of all earlier subscriptions, because an older one that is in flight may
+         * still take effect. */
         if (!client->session) client_subscribe(client, habits_queues(habits), world->options.core.ahead_ms ? 32 : 8, 0);
     }
     if (habits->groups) habits_calm_groups(world->clients[0]);
@@ -109,7 +113,8 @@ static void keep_going(struct world *world, const struct habits *habits) {
         const Tarry__QueuePut *queue = &world->host->head.queues[i].put;
         if (!queue->number || queue->deleted) continue;
         if (queue->paused) (void)client_commit_one(world->clients[0], op_pause(world, queue->name, false, 0));
-        if (queue->policy->rate || queue->policy->max_in_flight) /* remove the limits, as an operator would */
+        if (queue->policy->rate ||
+            queue->policy->max_in_flight) /* removes the limits of deliveries, as an operator would */
             (void)client_commit_one(world->clients[0], op_queue_limits(world, queue->name, 0, 0, 0));
         if (strncmp(queue->name, "topic:", 6) == 0 &&
             !queue->policy->filter[0]) { /* the queue is no group at present, so it may have tasks of its own */
@@ -122,7 +127,7 @@ static void keep_going(struct world *world, const struct habits *habits) {
     }
 }
 
-/* Prints the story's last lines if the calm phase makes no progress. */
+/* Prints the last lines of the trace if the calm phase makes no progress. */
 static void tell_what_is_left(struct world *world) {
     const struct flat *head = &world->host->head;
     struct instant now = host_now(world);
@@ -144,8 +149,8 @@ static void tell_what_is_left(struct world *world) {
 
 void history_settle(struct world *world, const struct habits *habits) {
     if (habits->one_line)
-        world->options.read =
-            world_options_default().read; /* a read returns two tasks, so slow reads would take too long */
+        world->options.read = world_options_default().read; /* uses the default read time, because a read returns two
+                                                               tasks, so slow reads would take too long */
     uint64_t fewest = UINT64_MAX;
     for (int round = 0, shrank = 0; !is_settled(world); round++) {
         if (core_live(world->host->core) < fewest) {
@@ -153,7 +158,7 @@ void history_settle(struct world *world, const struct habits *habits) {
             shrank = round;
         }
         if (round - shrank == CALM_ROUNDS_MAX) tell_what_is_left(world);
-        MUST(round - shrank < CALM_ROUNDS_MAX); /* the calm phase makes progress */
+        MUST(round - shrank < CALM_ROUNDS_MAX); /* the calm phase must make progress within CALM_ROUNDS_MAX rounds */
         keep_going(world, habits);
         world_run_until(world, world->now_ns + 2 * SECOND_NS);
         MUST(world->host->state == HOST_UP);
@@ -207,11 +212,11 @@ void history_check(struct world *world) {
 static void check_end(struct world *world) {
     struct host *host = world->host;
     history_check(world);
-    host_stop(world); /* after a stop the log is sealed, and a start finds the same state */
+    host_stop(world); /* a stop seals the log, and the next start must find the same state */
     MUST(host->state == HOST_DOWN);
     size_t frames = host->frame_count;
     MUST(host_start(world, false));
-    MUST(host->frame_count == frames + 1); /* the only new frame is that of the new epoch */
+    MUST(host->frame_count == frames + 1); /* the start has appended one frame only, that of the new epoch */
 }
 
 uint64_t history_fingerprint(const struct world *world) {
@@ -229,17 +234,17 @@ void history_live(struct world *world, uint64_t seed, struct history_report *out
     struct habits drawn;
     struct faults drawn_faults;
     habits_draw(&random, &drawn);
-    if (drawn.one_line) { /* windows are read slowly while memory fills up */
+    if (drawn.one_line) { /* in this kind of history, windows are read slowly while memory fills up */
         options.core.near_max = 4 + random_below(&random, 4);
         options.read = draw_span(&random, 21);
         options.index = draw_span(&random, 12);
     }
     faults_draw(&random, &drawn_faults);
     options.core.queues_max = habits_places(&drawn);
-    bool is_long = drawn.actions_left > 300; /* 16 times as many actions as in other histories (habits_draw) */
+    bool is_long = drawn.actions_left > 300; /* a long history has 16 times as many actions as others (habits_draw) */
     if (is_long && options.segment_size < LONG_SEGMENT_SIZE) options.segment_size = LONG_SEGMENT_SIZE;
     world_begin(world, &options);
-    /* The clients use these habits as long as the world exists, so copy them. */
+    /* Copies the habits, because the clients use them as long as the world exists. */
     struct habits *habits = world_copy(world, &drawn, sizeof drawn);
     struct faults *faults = world_copy(world, &drawn_faults, sizeof drawn_faults);
     MUST(host_start(world, false));

@@ -32,7 +32,7 @@ extern const char *const history_names[];
 void history_settle(struct world *world, const struct habits *habits);
 /* Checks that the leader's state and its log are as they must be. */
 void history_check(struct world *world);
-/* Waits until redacted contents are erased from the log of the current host. */
+/* Waits until all redacted contents are erased from the current host's log. */
 void history_erase(struct world *world);
 uint64_t history_fingerprint(const struct world *world);
 

@@ -138,7 +138,7 @@ struct host {
     uint64_t tick_ns; /* next wake-up of the core thread; UINT64_MAX: none */
     struct stall stall;
     struct core_turn turn;
-    struct turn_load inbox;    /* items that wait for the core's turn */
+    struct turn_load inbox;    /* items that the core's turn has not taken yet */
     bool in_turn;              /* the core is being called, with the time turn.at_ns */
     const struct asked *taken; /* the call that the core is deciding; NULL: none */
     struct instant stepped;    /* latest time that the core was given */
@@ -149,7 +149,7 @@ struct host {
     struct batch *spare;   /* empty batches */
     unsigned batches;      /* number of batches that are being filled or waiting to leave */
     bool puts_off;         /* the current batch was not passed on, because too many batches wait */
-    bool awaits_batch;     /* the core's turn waits for a free batch */
+    bool awaits_batch;     /* true: the core's turn has stopped, because it waits for a free batch */
     bool turn_comes;       /* the waiting turn will continue in a moment */
     struct index_schedule index_schedule;
     uint64_t filter_id_end; /* the key filter contains the tasks of the index below this id */
@@ -170,7 +170,7 @@ struct host {
     uint64_t archived;  /* position up to which this process has archived the log */
     struct release_gate gate;
     struct release_subscriber subscribers[HOST_SUBSCRIBERS];
-    struct parcel *parcels;    /* waiting deliveries, oldest first */
+    struct parcel *parcels;    /* deliveries that wait to leave, oldest first */
     struct parcel *departures; /* deliveries leased ahead of time whose leases are not yet durable */
     struct lane lanes[HOST_LANES_MAX];
     uint64_t connections; /* number of connections ever made; each number identifies its connection */

@@ -352,7 +352,7 @@ void laws_of_queue(const struct flat *flat, const Tarry__QueuePut *put) {
 }
 
 void laws_of_job(const struct flat *flat, const Tarry__JobPut *job) {
-    if (job->job != flat->position) return; /* the record only continues the job */
+    if (job->job != flat->position) return; /* nothing to check, because the record only continues a job */
     MUST(job->id_end == flat->next_id &&
          !job->after_id); /* the job does not concern tasks that are scheduled from now on */
 }

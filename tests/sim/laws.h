@@ -24,7 +24,8 @@ void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put);
 void laws_of_end(const struct flat *flat, const Tarry__TaskEnd *end);
 void laws_of_queue(const struct flat *flat, const Tarry__QueuePut *put);
 void laws_of_redaction(const struct flat *flat, const Tarry__Redaction *redaction);
-/* `before`: the recurrence before the record; NULL: none. `flat` has the tasks of the record's frame. */
+/* Check a record of a recurrence. `before`: the recurrence before the record; NULL: it did not exist. `flat` already
+ * has the tasks of the record's frame. */
 void laws_of_recur(const struct flat *flat, const struct flat_recur *before, const Tarry__RecurPut *put);
 /* At the end of a history: no recurrence has stopped, and none is late. */
 void laws_of_recurs(const struct flat *flat, uint64_t wall_ms);

@@ -168,7 +168,7 @@ static void on_commit(struct world *world, struct request *request, const struct
     const Tarry__Commit *commit = request->body->commit;
     const Tarry__CommitReply *reply = answer->commit;
     MUST(reply->n_results == commit->n_ops);
-    if (request->answer) { /* ONCE-1: a repeated request gets the same reply */
+    if (request->answer) { /* ONCE-1: a request that is repeated gets the same reply again */
         MUST(answer->packed_size == request->answer_size &&
              memcmp(answer->packed, request->answer, request->answer_size) == 0);
         return;

@@ -161,7 +161,7 @@ void node_end(struct world *world);
 /* Returns OK, or the code with which the node refuses the request. */
 Tarry__Code node_admits(const struct node *node, const Tarry__Request *request);
 void node_written(struct world *world, uint64_t position);
-/* Takes over the durable batches. */
+/* Gives the node the batches that have just become durable. */
 void node_durable(struct world *world, struct batch *batches);
 /* Called in the core's turn. node_apply applies committed frames if that is possible now; node_lead ends the applying,
  * because this node leads; node_paused reports that everything decided before the pause is committed. */

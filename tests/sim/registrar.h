@@ -55,8 +55,8 @@ const struct registrar_entry *registrar_newest(const struct registrar *registrar
 
 /* ---- F-31b; call while not is_doubted */
 void registrar_lose(struct world *world);
-/* Sets the record back to the epoch before (`past`). With `by_server`, the version goes back, too; otherwise a client
- * writes the old value. */
+/* Sets the coordinator's record back to the earlier epoch that `past` has. With `by_server`, the version goes back too;
+ * otherwise a client writes the old value. */
 void registrar_put_back(struct world *world, bool by_server);
 /* Writes the newest record again, as an operator does (tarry pair record --write). */
 void registrar_write_again(struct world *world);

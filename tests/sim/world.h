@@ -56,7 +56,7 @@ struct world_options {
     struct span read;   /* time to read facts from the index */
     struct span wake;   /* delay between two threads of the broker */
     struct span retry;  /* time after which a client without a reply repeats its request */
-    bool by_hand;       /* for stories: nothing restarts and no client retries by itself */
+    bool by_hand;       /* set by stories: no broker restarts and no client retries by itself */
 };
 
 struct world {
@@ -107,7 +107,7 @@ void world_after_ns(struct world *world, uint64_t ns, happen *run, void *argumen
 uint64_t world_span_ns(struct world *world, const struct span *span);
 /* Adds an event at place `place`. */
 void world_after_at(struct world *world, uint32_t place, uint64_t ns, happen *run, void *argument, uint64_t number);
-/* Makes `place` the current place: its host and clocks are used from now on. */
+/* Makes `place` the current place: all functions use its host and its clocks until the next call. */
 void world_enter(struct world *world, uint32_t place);
 /* Stops a process (SIGSTOP): events at that place wait until the pause ends, while time advances. */
 void world_pause(struct world *world, uint32_t place, uint64_t ms);
