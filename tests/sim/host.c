@@ -11,9 +11,10 @@
 #include "ops.h"
 #include "world.h"
 
-/* Delay of work that the core must do at once; without a delay, virtual time would not advance. */
+/* Adds a delay to work that the core must do at once, because without a delay virtual time would not advance. */
 #define HURRY_NS 20000
-#define CHECK_EVERY 128 /* core_check is called after this number of steps, because it visits everything in memory */
+/* Number of steps between two calls of core_check, which is slow because it visits everything in memory. */
+#define CHECK_EVERY 128
 
 static struct sample sample_of(const struct world *world) {
     return (struct sample){.real_ns = world_real_ns(world), .boot_ns = world_boot_ns(world)};
@@ -29,7 +30,8 @@ static struct instant later_of(struct instant a, struct instant b) {
     return a;
 }
 
-/* Returns the core's time after an event with time `now`, which is `age_ns` ago (core.c, set_now_of). */
+/* Returns the time that the core has after an event of the time `now` that was received `age_ns` ago (core.c,
+ * set_now_of). */
 static struct instant put_forward(struct instant seen, struct instant now, uint64_t age_ns) {
     uint64_t behind_ns = seen.steady_ns > now.steady_ns ? seen.steady_ns - now.steady_ns : 0;
     now.wall_ns += behind_ns < age_ns ? behind_ns : age_ns;
@@ -40,7 +42,7 @@ static struct turn_now look(struct world *world) {
     return (struct turn_now){.logical = host_now(world), .boot_ns = world_boot_ns(world)};
 }
 
-/* Returns how long ago the current event was received. */
+/* Returns for how long the current event has waited since it was received. */
 static uint64_t event_age_ns(struct host *host, const struct turn_now *now) {
     if (host->in_turn) return core_turn_age_ns(&host->turn, now);
     return now->boot_ns - stall_received(&host->stall, now->boot_ns);
@@ -80,10 +82,11 @@ void host_stands_still(struct world *world) {
     uint64_t tick_ns = host->tick_ns > world->now_ns ? host->tick_ns - world->now_ns : 0;
     if (host->state != HOST_UP) return;
     host->paused_from_ns = world->now_ns;
-    struct clock_state unlooked = host->clock; /* a stopped process reads no clock */
+    struct clock_state unlooked =
+        host->clock; /* a stopped process does not read the clock, so the clock's state stays as it was */
     host->paused_steady_ns = clock_advance(&unlooked, sample_of(world)).steady_ns;
     if (host->awaits_batch)
-        stall_look(&host->stall, world_boot_ns(world)); /* the process is awake */
+        stall_look(&host->stall, world_boot_ns(world)); /* notes that the process runs now */
     else
         stall_sleep(&host->stall, world_boot_ns(world), tick_ns < TURN_CLOCK_LOOK_NS ? tick_ns : TURN_CLOCK_LOOK_NS);
 }
@@ -91,7 +94,8 @@ void host_stands_still(struct world *world) {
 void host_goes_on(struct world *world) {
     struct host *host = world->host;
     bool is_known = host->stall.asleep_until_ns || host->stall.looked_ns;
-    if (host->state != HOST_UP || !is_known) return; /* the process was started meanwhile */
+    if (host->state != HOST_UP || !is_known)
+        return; /* nothing to do: another event has started the process meanwhile */
     host->went_on_ns = world->now_ns;
     uint64_t stood_ns = world->now_ns - host->paused_from_ns, counts_ns = HUNG_DISK_LOOK_COUNTS_MS * NS_PER_MS;
     if (stood_ns > counts_ns) host->sync_stood_ns += stood_ns - counts_ns;
@@ -108,7 +112,7 @@ static int64_t trusted_ns(const struct world *world) {
     return (int64_t)(line_ns - WORLD_EPOCH_NS - world->now_ns);
 }
 
-/* Returns for how long the wall time has not advanced, starts included. */
+/* Returns for how long the broker's wall time has not advanced, including the time before the last start. */
 static uint64_t stood_ns(const struct world *world) {
     const struct host *host = world->host;
     const struct sample *high = &host->clock.high;
@@ -236,7 +240,7 @@ void host_step(struct world *world, struct core_event *event) {
     size_t replies = effects->replies.count;
     size_t deliveries = effects->deliveries.count;
     core_turn_step(&host->turn, event, &now);
-    if (!follows) /* a follower only answers queries; the state of its leader counts */
+    if (!follows) /* a follower only answers queries, so only a leader's state is compared */
         host->stepped = put_forward(host->stepped, event->now, event->age_ns);
     for (size_t i = appends; i < effects->appends.count; i++) note_frame(world, &effects->appends.items[i]);
     if (appends < effects->appends.count) host->frames[host->frame_count - 1].state_ends = true;
@@ -255,7 +259,7 @@ void host_step(struct world *world, struct core_event *event) {
 
 /* ---- turns */
 
-struct posted {       /* an event of a lane */
+struct posted {       /* an event of a lane that waits for the core's turn */
     struct item item; /* must be the first member */
     uint64_t life;
     uint32_t lane;
@@ -318,8 +322,7 @@ static void execute(struct world *world, enum turn_effect effect) {
         core_turn_look(turn, &now);
         break;
     case TURN_FLUSH:
-        /* Decisions that are made while too many batches wait to leave go into this batch (is_put_off in
-         * core_thread.c). */
+        /* While too many batches wait to leave, decisions go into this batch (is_put_off in core_thread.c). */
         host->puts_off = !core_turn_is_large(turn) && !core_turn_may_fill(host->batches, host->inbox.stop);
         if (!host->puts_off) host_flush(world);
         break;
@@ -357,7 +360,7 @@ void host_go_on_with_turn(struct world *world) {
     host->awaits_batch = false;
     run_turn(world);
     if (host->life == life && host->state == HOST_UP && !host->awaits_batch)
-        host_turn(world); /* run another turn for items that arrived meanwhile */
+        host_turn(world); /* runs another turn for the items that arrived during this one */
 }
 
 static void turn_goes_on(struct world *world, void *argument, uint64_t life) {
@@ -447,7 +450,7 @@ void host_wake(struct world *world) {
     if (wait_ns == UINT64_MAX) return;
     if (wait_ns == 0) wait_ns = HURRY_NS;
     wait_ns += world_span_ns(world, &world->options.wake);
-    if (host->tick_ns <= world->now_ns + wait_ns) return; /* an earlier wake-up is already scheduled */
+    if (host->tick_ns <= world->now_ns + wait_ns) return; /* nothing to do: an earlier wake-up is already scheduled */
     host->tick_ns = world->now_ns + wait_ns;
     world_after_ns(world, wait_ns, tick, NULL, host->life);
 }

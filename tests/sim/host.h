@@ -33,7 +33,7 @@
 #include "watch.h"
 
 #define HOST_LANES_MAX LANES_MAX
-#define HOST_SUBSCRIBERS 4 /* number of the release gate's subscribers */
+#define HOST_SUBSCRIBERS 4 /* number of subscribers of the release gate */
 
 struct world;
 struct client;
@@ -44,7 +44,7 @@ struct node;
 enum host_state {
     HOST_DOWN,
     HOST_UP,
-    HOST_REFUSED /* the broker refused to start; host.message says why */
+    HOST_REFUSED /* the broker has refused to start; host.message has the reason */
 };
 enum host_end {
     HOST_KILLED,    /* the process ends; the page cache survives */
@@ -54,50 +54,52 @@ enum host_end {
 struct frame_note { /* copy of an appended frame, kept outside of the log */
     struct frame_header header;
     uint64_t end;
-    uint64_t synced_to;   /* the log's durable position, as the frame claims it */
-    int64_t trusted_ns;   /* error of the wall time that the broker believed */
-    uint64_t stood_ns;    /* time for which the broker's wall time had not advanced */
-    const uint8_t *bytes; /* bytes of the body */
+    uint64_t synced_to;   /* position up to which the log was durable, as the frame claims */
+    int64_t trusted_ns;   /* how far the broker's wall time was from the true time */
+    uint64_t stood_ns;    /* time for which the broker's wall time had not advanced when the frame was made */
+    const uint8_t *bytes; /* the bytes of the frame's body */
     Tarry__FrameBody *body;
-    uint64_t digest;          /* digest of the state after the frame */
+    uint64_t digest;          /* digest of the state after this frame */
     uint64_t live;            /* number of live tasks after the frame */
-    uint64_t serial;          /* unique among all frames of all disks */
-    uint32_t node;            /* node that decided the frame */
-    struct ledger_news *news; /* what the rig knows about the frame's tasks */
+    uint64_t serial;          /* serial number of the frame, unique over all disks */
+    uint32_t node;            /* number of the node that decided the frame */
+    struct ledger_news *news; /* what the test knows about the tasks in the frame */
     size_t news_count;
-    bool state_ends; /* the frame is the last one of its step, so core_digest could be compared */
+    bool state_ends; /* true: the frame is the last one of its step, so its digest could be compared with core_digest */
 };
 
-struct asked {                            /* an event for which the core needs facts from the index */
-    struct engine_request engine_request; /* must be the first member; a call, a page or the item of a window */
+struct asked {                            /* a request or another event for which the core needs rows of the index */
+    struct engine_request engine_request; /* first member, because engine_request.h gets only a pointer to it; a call, a
+                                             page or the item of a window */
     struct window_rows rows;              /* rows of a window */
     struct core_window window;
     struct core_page page;
     uint64_t life;
-    bool has_recurred; /* a recurrence fell due since the call arrived */
+    bool has_recurred; /* true: a recurrence fell due after the call arrived */
     struct client *client;
     struct request *request;
-    uint64_t arrived_ns; /* for a call: true time at which it reached the machine */
-    size_t known;        /* number of acknowledged frames when the call arrived (truth.h) */
+    uint64_t arrived_ns; /* of a call: true time at which it reached the machine */
+    size_t known;        /* number of acknowledged frames at the time when the call arrived (truth.h) */
     size_t proved;       /* number of acknowledged frames that a follower's reply must show (node_proved) */
 };
 
-struct batch {              /* effects of one or more steps that wait for the disk (shell/queues/batch.h) */
+struct batch {              /* the effects of one or more steps, which wait for the disk (shell/queues/batch.h) */
     struct release release; /* must be the first member (batch_of) */
     struct arena arena;
     struct core_effects effects;
     struct batch *next;
-    uint64_t end; /* end of the log after the batch; 0: a follower's batch, which depends on the committed position */
-    bool reads_late; /* the contents of its deliveries are read when the deliveries may leave */
+    uint64_t end;    /* log position after the batch; 0: a batch of a follower, which depends on the committed position
+                        instead */
+    bool reads_late; /* true: the contents of the batch's deliveries are read when the deliveries may leave */
 };
 
 struct lane {
     struct lane_state state;
     struct client *client; /* client of the current connection, or of the last one */
-    struct sent *sent;     /* message that the connection is sending; NULL: none */
+    struct sent *sent;     /* the delivery that the connection is sending; NULL: none */
 };
 
-struct unread { /* a request that has reached the machine and that the process has not read */
+struct unread { /* a request in the machine's socket, which the process has not read yet */
     struct unread *next;
     struct client *client;
     struct request *request;
@@ -105,8 +107,8 @@ struct unread { /* a request that has reached the machine and that the process h
     uint64_t arrived_ns; /* true time */
 };
 
-struct parcel {                    /* a delivery that waits to leave (shell/threads/delivery_sender.c) */
-    struct core_delivery delivery; /* its tasks and keys are in the world's memory */
+struct parcel {                    /* a delivery that waits until it may leave (shell/threads/delivery_sender.c) */
+    struct core_delivery delivery; /* the delivery; its tasks and keys are in the world's memory */
     struct parcel *next;
 };
 
@@ -115,66 +117,66 @@ struct host {
     enum host_state state;
     char message[512];
     uint64_t life;     /* number of starts until now; events of an earlier life are ignored */
-    struct node *node; /* the host's part of a pair; NULL: the host is alone */
+    struct node *node; /* state of the host as a node of a pair; NULL: the broker is alone */
 
     /* The machine's clocks. */
-    int64_t wall_offset_ns;    /* error of the wall clock */
-    uint64_t booted_ns;        /* world time at which BOOTTIME was zero */
-    uint64_t boot;             /* number of the machine's boot, from 1 */
-    uint64_t paused_until_ns;  /* the process is stopped (SIGSTOP) until this world time */
-    struct timeline stopped;   /* events that happen when the process runs again */
-    uint64_t paused_from_ns;   /* start of the last stop of the process or sleep of the machine */
-    uint64_t went_on_ns;       /* end of that stop or sleep */
-    uint64_t paused_steady_ns; /* steady time when the process was stopped */
-    struct unread *unread;     /* requests in the machine's sockets */
+    int64_t wall_offset_ns;    /* how far the wall clock is from the true time */
+    uint64_t booted_ns;        /* world time at which the machine's BOOTTIME was zero */
+    uint64_t boot;             /* number of the machine's present boot, counted from 1 */
+    uint64_t paused_until_ns;  /* world time until which the process is stopped (SIGSTOP) */
+    struct timeline stopped;   /* events that wait until the stopped process runs again */
+    uint64_t paused_from_ns;   /* time at which the process was last stopped, or the machine last went to sleep */
+    uint64_t went_on_ns;       /* time at which the process last continued, or the machine last woke up */
+    uint64_t paused_steady_ns; /* steady time at which the process was last stopped */
+    struct unread *unread;     /* requests in the machine's sockets, oldest first */
 
     struct model_disk *disk;
-    struct disk calls; /* the log's disk calls, which take the disk reserve into account */
+    struct disk calls; /* functions of the disk that the log uses; they take the disk reserve into account */
     struct log *log;
     struct log_cursor *indexer;
     struct log_cursor *retiring;
     struct core *core;
     struct clock_state clock;
-    uint64_t tick_ns; /* next wake-up of the core thread; UINT64_MAX: none */
+    uint64_t tick_ns; /* time of the core thread's next wake-up; UINT64_MAX: none */
     struct stall stall;
     struct core_turn turn;
     struct turn_load inbox;    /* items that the core's turn has not taken yet */
-    bool in_turn;              /* the core is being called, with the time turn.at_ns */
-    const struct asked *taken; /* the call that the core is deciding; NULL: none */
-    struct instant stepped;    /* latest time that the core was given */
+    bool in_turn;              /* true: the core is being called, with the time turn.at_ns */
+    const struct asked *taken; /* the call about which the core is deciding; NULL: none */
+    struct instant stepped;    /* latest time with which the core was called */
 
-    struct batch *batch;   /* the batch that steps fill */
-    struct batch *posted;  /* batches for the next group commit, oldest first */
+    struct batch *batch;   /* the batch into which steps put their effects */
+    struct batch *posted;  /* batches that wait for the next group commit, oldest first */
     struct batch *syncing; /* batches of the running group commit */
     struct batch *spare;   /* empty batches */
-    unsigned batches;      /* number of batches that are being filled or waiting to leave */
-    bool puts_off;         /* the current batch was not passed on, because too many batches wait */
+    unsigned batches;      /* number of batches that are being filled or have not left yet */
+    bool puts_off;         /* true: too many batches wait, so the current batch is not passed on */
     bool awaits_batch;     /* true: the core's turn has stopped, because it waits for a free batch */
-    bool turn_comes;       /* the waiting turn will continue in a moment */
+    bool turn_comes;       /* true: an event is scheduled in which the waiting turn continues */
     struct index_schedule index_schedule;
-    uint64_t filter_id_end; /* the key filter contains the tasks of the index below this id */
+    uint64_t filter_id_end; /* tasks of the index with ids below this one are in the key filter */
     bool flushing;
     struct group_commit group;
-    uint64_t sync_since_ns; /* start of the running sync; 0: no sync runs */
+    uint64_t sync_since_ns; /* time at which the running sync began; 0: no sync runs */
     uint64_t
-        sync_stood_ns; /* part of the running sync in which the process was stopped; see HUNG_DISK_LOOK_COUNTS_MS */
-    bool sync_held;    /* a story holds all syncs back */
-    bool sync_due;     /* a group commit waits for the sync that is held back */
-    bool indexing;     /* the indexer is scheduled to run */
+        sync_stood_ns; /* time within the running sync in which the process was stopped; see HUNG_DISK_LOOK_COUNTS_MS */
+    bool sync_held;    /* true: a story prevents every sync from ending */
+    bool sync_due;     /* true: a group commit waits for the sync that the story prevents */
+    bool indexing;     /* true: an event is scheduled in which the indexer runs */
     bool index_held;
     bool archiving;
     bool delivery_sender_comes;
     struct retention retention;
     struct erasure erasure;
-    size_t slice_count; /* number of the table's redactions that are being erased */
+    size_t slice_count; /* number of redactions of the table whose contents are being erased */
     uint64_t archived;  /* position up to which this process has archived the log */
     struct release_gate gate;
     struct release_subscriber subscribers[HOST_SUBSCRIBERS];
     struct parcel *parcels;    /* deliveries that wait to leave, oldest first */
-    struct parcel *departures; /* deliveries leased ahead of time whose leases are not yet durable */
+    struct parcel *departures; /* deliveries of leases ahead of time that wait until their leases are durable */
     struct lane lanes[HOST_LANES_MAX];
-    uint64_t connections; /* number of connections ever made; each number identifies its connection */
-    uint64_t durable;     /* durable position that the core knows */
+    uint64_t connections; /* number of connections made so far, from which each connection gets its number */
+    uint64_t durable;     /* durable log position, as far as the core knows it */
     uint64_t indexed;
     struct disk_reserve reserve;
 
@@ -189,26 +191,28 @@ struct host {
     struct frame_note *frames;
     size_t frame_count;
     size_t frame_capacity;
-    uint64_t promised;        /* replies and deliveries that depend on positions below this one have left */
-    uint64_t noted_boot;      /* boot for which noted_steady_ns is valid */
+    uint64_t promised;        /* log position on which replies and deliveries that have left depend */
+    uint64_t noted_boot;      /* number of the boot in which noted_steady_ns is valid */
     uint64_t noted_steady_ns; /* steady time at BOOTTIME zero of that boot (shell/process/boot.h) */
-    uint64_t stood_before_ns; /* at the last start: time for which the wall time had not advanced */
-    uint64_t stood_wall_ns;   /* at the last start: the wall time at which it had stopped */
+    uint64_t stood_before_ns; /* time for which the wall time had not advanced at the last start */
+    uint64_t stood_wall_ns;   /* wall time of the broker at the last start, if it had stopped then */
     uint64_t steps;
     uint32_t starts;
     uint32_t refusals;
     uint64_t cut_bytes;
-    uint64_t may_cut_at; /* position of a flipped bit that no seal frame protects; UINT64_MAX: none */
+    uint64_t may_cut_at; /* log position of a flipped bit that no seal frame protects, so a start may cut there;
+                            UINT64_MAX: none */
 };
 
 /* ---- life */
-void host_begin(struct world *world); /* makes an empty disk */
+void host_begin(struct world *world); /* gives the host an empty disk */
 void host_free(struct host *host);
 struct batch *host_batch_take(struct host *host);
 void host_batch_drop(struct host *host, struct batch *batch);
-/* Continues a turn of the core that waited for a free batch. Call after batches of a running broker were dropped. */
+/* Continues the core's turn if it waited for a free batch. Must be called after batches of a running broker were
+ * dropped. */
 void host_batches_dropped(struct world *world);
-/* Continues the turn that waits for a batch, if a batch is free. */
+/* If a batch is free, continues the turn that waits for one. */
 void host_go_on_with_turn(struct world *world);
 void host_end_history(struct world *world);
 /* Starts the broker. Returns false if it did not start: host.state is REFUSED and host.message a sentence, or DOWN
@@ -237,23 +241,23 @@ void host_hold_sync(struct world *world);
 void host_release_sync(struct world *world);
 void host_hold_index(struct world *world);
 void host_release_index(struct world *world);
-/* Absorbs everything durable into the index at once. */
+/* Absorbs all durable frames into the index at once. */
 void host_index_now(struct world *world);
 struct instant host_now(struct world *world);
-/* Returns the time for the next event's step: when the event was received (engine/stall.h), or now if that is
- * unknown. */
+/* Returns the time for the step of the current event: when it was received (engine/stall.h), or the present time if
+ * that is not known. */
 struct instant host_event_time(struct world *world);
-/* Returns the steady time from which a relative delay of the present request counts (TIME-1). */
+/* Returns the steady time from which a delay in the present request counts (TIME-1). */
 uint64_t host_from_ns(struct world *world);
 /* Notes that the process stops (or the machine sleeps), and that it runs again. */
 void host_stands_still(struct world *world);
 void host_goes_on(struct world *world);
-/* Returns the time at which queries are answered. A follower's clock may be behind its leader's log. */
+/* Returns the time as of which queries are answered. A follower's clock may be behind its leader's log. */
 struct instant host_answers_at(struct world *world);
 
 /* ---- of a pair (node.h) */
-/* Takes over a batch, which leaves through the release gate. `question` is the follower's question that confirms a
- * batch without frames (R3). */
+/* Puts a batch into the release gate. `question`: number of the follower's question that confirms a batch without
+ * frames (R3). */
 void host_enter(struct world *world, struct batch *batch, uint64_t question);
 /* Releases the replies and deliveries that may leave. Returns false if the disk failed, which ends the broker's life.
  */
@@ -263,29 +267,30 @@ void host_drop_waiting(struct host *host);
 /* Returns whether this run leased the task ahead of time and has not sent it yet, so that all answers show it as
  * waiting (core/ahead.h). */
 bool host_holds_back(const struct world *world, const struct row *row);
-/* Sends a delivery that was leased ahead of time (core_delivery.departs); it waits only for its own leases. */
+/* Sends a delivery of a lease ahead of time (core_delivery.departs). It waits only until its own leases are durable. */
 void host_depart(struct world *world, const struct core_delivery *delivery);
 /* Marks everything below `position` as committed: replies that depend on it may leave, and the indexer may absorb it.
  */
 void host_committed(struct world *world, uint64_t position);
-/* Starts an epoch in which this core decides. */
+/* Begins an epoch in which this host's core decides. */
 void host_begin_epoch(struct world *world, uint32_t epoch);
 void host_restart_clock(struct world *world, struct clock_origin origin);
 
 /* ---- between host_*.c */
 void host_step(struct world *world, struct core_event *event);
-/* Runs the core's turn with everything in the inbox (engine/core_turn.h). Must not be called within a turn. */
+/* Runs a turn of the core over all items in the inbox (engine/core_turn.h). Must not be called within a turn. */
 void host_turn(struct world *world);
-/* Marks the item as received now, unless it was received before, and runs the core's turn. */
+/* Puts the item into the inbox with the present time as its time of receipt, unless it has one, and runs the core's
+ * turn. */
 void host_take(struct world *world, struct item *item);
-/* Steps the event that begins or ends a run of the core. */
+/* Steps the core with the event that begins or ends its run. */
 void host_begin_run(struct world *world, struct core_event event);
-/* Sends the core an event of a lane a moment later, unless another session has the lane by then. */
+/* Sends the core an event of the lane after a short time, unless another session has the lane by then. */
 void host_post(struct world *world, const struct lane *lane, const struct core_event *event);
 void host_wake(struct world *world); /* schedules the next wake-up */
-/* Passes the current batch on (TURN_FLUSH). */
+/* Passes the current batch on to the group commit (TURN_FLUSH). */
 void host_flush(struct world *world);
-/* Handles TURN_TAKE, TURN_REFUSE and TURN_DROP of all items except events of lanes. */
+/* Handle the effects TURN_TAKE, TURN_REFUSE and TURN_DROP for all items except events of lanes. */
 void host_take_asked(struct world *world, struct asked *asked);
 void host_refuse_asked(struct world *world, struct asked *asked);
 void host_drop_asked(struct world *world, struct asked *asked);
@@ -296,34 +301,34 @@ void host_index_later(struct world *world);
 void host_retire_later(struct world *world);
 /* Starts the indexer at the index's position. */
 void host_index_begin(struct host *host);
-/* Implements core_filter.may_exist of a host. */
+/* Implements core_filter.may_exist for the core of a host. */
 bool host_may_exist(const void *filter, uint64_t key_hash);
 /* ---- host_archive.c */
 void host_archive_begin(struct host *host);
 bool host_is_archived(const struct world *world, uint64_t end);
-/* Archives the segment under retention after a random time. */
+/* Archives the segment that retention has chosen, after a random time. */
 void host_archive_later(struct world *world);
 /* Erases a content in the archive. Returns false if the archive cannot be reached. */
 bool host_archive_erase(struct world *world, const Tarry__Redaction *redaction);
 bool host_redacts(const Tarry__Request *request);
-/* Finds the contents that the request concerns; the request returns to the core later. */
+/* Searches for the contents that the redaction concerns. Afterwards the request returns to the core. */
 void host_locate_later(struct world *world, struct asked *asked);
 void host_erase_later(struct world *world);
 /* Ends the running erasure. A cut of the log waits for it, as log_erase_begin does in another thread. */
 void host_erase_through(struct world *world);
 void host_check_erased(struct world *world);
 void host_lane_effect(struct world *world, const struct core_lane *lane);
-/* Sends a delivery on its lane. `is_made` is false if it has no contents to send. */
+/* Sends a delivery on its lane. `is_made` false: its contents could not be read, so nothing is sent. */
 void host_lane_send(struct world *world, const struct core_delivery *delivery, const struct outgoing_contents *contents,
                     bool is_made);
-/* Sends a reply. `node` is the node that decided it. */
+/* Sends a reply. `node`: number of the node that decided it. */
 void host_answer(struct world *world, struct asked *asked, uint32_t node, Tarry__Reply *reply, const uint8_t *commit,
                  size_t commit_size);
 struct frame_note *host_add_frame(struct host *host);
 const struct frame_note *host_frame(const struct host *host, uint64_t position);
 /* Returns the number of frames that end at or below `position`. */
 size_t host_frames_below(const struct host *host, uint64_t position);
-/* CAP-1: returns whether a commit that schedules may be admitted. */
+/* CAP-1: returns whether the disk has room for a commit with schedules of this size. */
 bool host_has_room(struct world *world, uint64_t size);
 void host_room_begin(struct world *world);
 

@@ -13,7 +13,7 @@ void host_archive_begin(struct host *host) {
     memset(host->archive_has, 0, sizeof host->archive_has);
 }
 
-/* Returns whether the archive's disk is mounted, which is the case only at times. */
+/* Returns whether the archive's disk is mounted at present. */
 static bool is_there(const struct world *world) {
     return !world->options.archive_comes_and_goes || (world->now_ns >> 30) % 3 != 1;
 }
@@ -27,7 +27,8 @@ struct archiving {
     bool has[FLAT_TASKS_MAX]; /* by task id: true if the content is in the archive */
 };
 
-/* Returns whether the content is intact: not erased, and without flipped bits in erased bytes (history 20045725). */
+/* Returns whether the content is intact: not erased, and not a run of erased bytes with a flipped bit (history
+ * 20045725). */
 static bool is_content(const Tarry__TaskPut *put, const uint8_t *blob) {
     uint8_t hash[CONTENT_HASH_SIZE];
     content_hash(blob, put->task->blob_size, hash);

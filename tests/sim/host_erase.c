@@ -9,7 +9,8 @@
 #include "host.h"
 #include "world.h"
 
-#define SLICE_MAX 4 /* maximum number of redactions in a slice; small, so that kills often come between slices */
+/* Maximum number of redactions that are erased together; small, so that kills often come in between. */
+#define SLICE_MAX 4
 
 /* ---- the search */
 
@@ -24,8 +25,8 @@ bool host_redacts(const Tarry__Request *request) {
 struct search {
     const struct host *host;
     const Tarry__Redact *redact;
-    uint32_t queue;               /* the queue's number at the time of the request */
-    struct core_past_task *found; /* found tasks by id; id 0: not redacted by this request */
+    uint32_t queue;               /* number that the queue had when the request came */
+    struct core_past_task *found; /* the tasks found, indexed by id; id 0: this request does not redact the task */
 };
 
 static bool is_range(const Tarry__Redact *redact) {
@@ -146,8 +147,8 @@ void host_locate_later(struct world *world, struct asked *asked) {
 
 /* ---- erasing */
 
-/* Returns whether the content's bytes on the disk are erased, even while reads of the disk fail. A bit of the erased
- * zeros may have flipped since (faults.c). */
+/* Returns whether the content's bytes on the disk are zeros, even while reads of the disk fail. A bit of the zeros may
+ * have flipped since the erasure (faults.c). */
 static bool is_gone(struct host *host, const Tarry__Redaction *redaction) {
     uint8_t content[256];
     MUST(redaction->blob_size <= sizeof content);
@@ -209,7 +210,7 @@ static enum erasure_result execute(struct world *world) {
     case ERASURE_END:
         log_erase_end(host->log);
         break;
-    case ERASURE_TAILS: /* a broker without a peer has no tails */
+    case ERASURE_TAILS: /* nothing to do: a broker without a peer has no quarantined tails */
     case ERASURE_FORGET:
     case ERASURE_REST:
         break;
@@ -226,7 +227,7 @@ static struct erasure_facts find_facts(const struct world *world) {
 
 static void erase(struct world *world, void *argument, uint64_t life);
 
-/* Runs the erasure's effects one after the other; the report comes a moment later. */
+/* Executes the effects of the erasure one after the other. Their result is reported after a short time. */
 static void carry_on(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP || host->erasure.effect == ERASURE_REST) return;

@@ -11,7 +11,7 @@
 #include "node.h"
 #include "world.h"
 
-/* Checks that the log returns the frame that was appended. */
+/* Checks that the log returned the frame that was appended; returns its body. */
 static const Tarry__FrameBody *body_of(const struct host *host, const struct log_view *view) {
     const struct frame_note *note = host_frame(host, view->header.position);
     MUST(note && note->header.type == view->header.type && note->header.epoch == view->header.epoch);
@@ -23,7 +23,7 @@ static const Tarry__FrameBody *body_of(const struct host *host, const struct log
 
 /* ---- the effects of engine/index_schedule.h. The transaction takes in the absorbed frames at its commit */
 
-/* Tells the core the newest indexed position, possibly late. */
+/* Reports the newest indexed position to the core, which may happen late. */
 static void tell_core(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life) return;
@@ -31,8 +31,8 @@ static void tell_core(struct world *world, void *argument, uint64_t life) {
     host_turn(world);
 }
 
-/* Returns whether the filter contains the key: the keys of all tasks that the index had at the filter's last renewal.
- */
+/* Returns whether the key filter contains the hash. The filter has the keys of all tasks that the index had when the
+ * filter was last renewed. */
 bool host_may_exist(const void *filter, uint64_t key_hash) {
     const struct host *host = filter;
     for (uint64_t id = 1; id < host->filter_id_end; id++) {
@@ -68,7 +68,7 @@ static uint64_t limit_of(const struct host *host) {
     return host->node && host->node->may_index < host->durable ? host->node->may_index : host->durable;
 }
 
-/* Absorbs all frames that may be absorbed, or a random part of them, as if a transaction were full. */
+/* Absorbs durable frames into the index: all that may be absorbed, or a random part, as if a transaction were full. */
 static void absorb(struct world *world, bool all) {
     struct host *host = world->host;
     uint64_t limit = host->index_schedule.limit;
@@ -84,7 +84,7 @@ static void absorb(struct world *world, bool all) {
 
 static void turn(struct world *world, void *argument, uint64_t life);
 
-/* Runs the effects that are due now. Erasure and retirement have events of their own. */
+/* Executes the indexer's effects that are due now. Erasure and retirement have events of their own. */
 static void run(struct world *world, bool stop) {
     struct host *host = world->host;
     for (;;) {
@@ -137,7 +137,7 @@ void host_index_begin(struct host *host) {
     index_schedule_begin(&host->index_schedule, &times, host->indexed);
 }
 
-/* Lets the index absorb a durable frame after a delay of its own. */
+/* Schedules an event in which the index absorbs durable frames. */
 void host_index_later(struct world *world) {
     struct host *host = world->host;
     if (host->indexing || limit_of(host) <= host->index_schedule.absorbed) return;
@@ -190,7 +190,7 @@ static enum retention_result move_in(struct world *world) {
     return RETENTION_DONE;
 }
 
-/* LOG-3: removes the segment; other components that need it have their own copy. */
+/* LOG-3: removes the oldest segment. Whatever is still needed of it has been copied before. */
 static enum retention_result remove_segment(struct world *world) {
     struct host *host = world->host;
     const struct log_segment *segment = &host->retention.segment;
@@ -219,7 +219,7 @@ static enum retention_result execute(struct world *world) {
         break;
     case RETENTION_REMOVE:
         return remove_segment(world);
-    case RETENTION_SIGN: /* no signing key */
+    case RETENTION_SIGN: /* nothing to do: the simulated broker has no signing key */
     case RETENTION_ARCHIVE:
     case RETENTION_REST:
         break;
@@ -227,7 +227,7 @@ static enum retention_result execute(struct world *world) {
     return RETENTION_DONE;
 }
 
-/* Schedules these effects for a moment later. */
+/* Schedules an event in which retention executes its effects. */
 static void retire_soon(struct world *world);
 
 static void retire_turn(struct world *world, void *argument, uint64_t life) {
@@ -263,7 +263,8 @@ void host_retire_later(struct world *world) {
     const struct log_segment *oldest = find_oldest(world, &segment, &facts);
     if (retention_look(&host->retention, oldest, &facts) == RETENTION_ARCHIVE) host_archive_later(world);
     if (!retention_is_active(&host->retention)) return;
-    (void)retention_step(&host->retention, execute(world)); /* open the segment at once */
+    (void)retention_step(&host->retention,
+                         execute(world)); /* executes the first effect at once, which opens the segment */
     retire_soon(world);
 }
 
@@ -295,8 +296,8 @@ void host_check_log(struct world *world) {
 
 /* ---- disk space: the numbers for the engine's decisions (engine/disk_reserve.h) */
 
-#define SEGMENT_FILE_EXTRA 4096u /* size of a segment's header (FORMAT.md) */
-#define DISK_SEGMENTS 4u         /* simulated size of the disk, so small that half a segment is kept free */
+#define SEGMENT_FILE_EXTRA 4096u /* size in bytes of a segment file's header (FORMAT.md) */
+#define DISK_SEGMENTS 4u /* simulated size of the disk, in segments; so small that half a segment is kept free */
 
 static uint64_t free_bytes(const struct model_disk *disk) {
     if (!disk->room) return UINT64_MAX / 2;
@@ -316,8 +317,8 @@ static bool can_prepare(const struct host *host) {
     return disk_reserve_admits_segment(&host->reserve, free_bytes(host->disk), size);
 }
 
-/* Returns whether the log has space. The log's own thread would have prepared the next segment; here the rig only
- * checks whether that is possible. */
+/* Returns whether the log can append this many bytes. The log's own thread would have prepared the next segment; here
+ * the function only checks whether that is possible. */
 static int log_has_room(struct host *host, uint64_t size) {
     uint64_t position = core_position(host->core), segment_size = host->reserve.segment_size;
     int error = log_fits(host->log, position, size);

@@ -7,7 +7,7 @@
 #include "host.h"
 #include "world.h"
 
-struct sent { /* a delivery that a connection is sending */
+struct sent { /* a delivery that is on its way through a connection */
     uint64_t life;
     uint64_t turn;
     struct lane *lane;
@@ -21,7 +21,7 @@ static void tell(struct world *world, const struct lane *lane, enum core_event_k
     host_post(world, lane, &event);
 }
 
-/* Reports that the delivery was sent, or that it never will be. */
+/* Ends the delivery on the lane, and reports to the core whether it has left. */
 static void finish(struct world *world, struct lane *lane, bool has_left) {
     struct sent *sent = lane->sent;
     lane->sent = NULL;
@@ -45,7 +45,8 @@ void host_lane_up(struct world *world, struct client *client, uint32_t number, u
     if (host->state != HOST_UP || number >= HOST_LANES_MAX || !session) return;
     struct lane *lane = &host->lanes[number];
     uint64_t connection = host->connections + 1, former;
-    if (!lane_state_up(&lane->state, session, connection, &former)) return; /* the lane belongs to another session */
+    if (!lane_state_up(&lane->state, session, connection, &former))
+        return; /* nothing to do: the lane belongs to another session */
     host->connections = connection;
     lane->client = client;
     client->lane_up = true;
@@ -53,7 +54,8 @@ void host_lane_up(struct world *world, struct client *client, uint32_t number, u
     client->pipe_session = session;
     TRACE(world, "broker", "lane of %s is up", client->name);
     tell(world, lane, CORE_LANE_UP, true);
-    if (former) finish(world, lane, false); /* the door closes the old connection and cancels its waiting delivery */
+    if (former)
+        finish(world, lane, false); /* the door closes the old connection, so the delivery on it will never leave */
 }
 
 void host_lane_gone(struct world *world, uint64_t connection) {
@@ -63,7 +65,7 @@ void host_lane_gone(struct world *world, uint64_t connection) {
         if (!lane_state_gone(&lane->state, connection)) continue;
         TRACE(world, "broker", "lane of %s is gone", lane->client->name);
         tell(world, lane, CORE_LANE_GONE, true);
-        finish(world, lane, false); /* in the same order as in the door: the cancelled send ends after the connection */
+        finish(world, lane, false); /* as in the door, the delivery ends after its connection has ended */
     }
 }
 

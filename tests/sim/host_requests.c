@@ -19,7 +19,7 @@
 static void end_request(struct world *world, struct engine_request *engine_request) {
     struct host *host = world->host;
     engine_request_end(engine_request, host->core);
-    if (host->node) host_wake(world); /* a follower may be waiting for this position */
+    if (host->node) host_wake(world); /* wakes the pair's thread, because a follower may wait for this position */
 }
 
 /* ---- reads of the index as it is at this moment */
@@ -97,7 +97,7 @@ void host_ask_page(struct world *world, const struct core_page *page) {
 
 /* ---- requests that are ready for the core */
 
-#define PIECE_NS 50000u /* delay between two pieces of a load */
+#define PIECE_NS 50000u /* delay in ns between two pieces of a window */
 
 static void refuse_with(struct world *world, struct asked *asked, Tarry__Code code) {
     Tarry__Reply *reply = world_alloc(world, sizeof *reply);
@@ -122,8 +122,8 @@ static enum engine_request_need next_need(struct world *world, struct engine_req
     return engine_request_next(engine_request, world->host->core, world->options.filters ? &filter : NULL);
 }
 
-/* Returns true if the event has all its facts and may be stepped. Returns false if the request waits for facts or was
- * refused. */
+/* Returns true if the core has all facts for the event, so that the event may be stepped. Returns false if the request
+ * waits for facts or was refused. */
 static bool has_all(struct world *world, struct asked *asked) {
     struct engine_request *engine_request = &asked->engine_request;
     enum engine_request_need need;
@@ -167,7 +167,7 @@ static bool has_schedules(const Tarry__Request *request) {
     return false;
 }
 
-/* Run the due timers first, so that the prediction sees their effects. */
+/* Lets due timers fire before the request is predicted, so that the prediction includes their effects. */
 static void let_time_pass(struct world *world) {
     if (core_deadline(world->host->core) > host_event_time(world).steady_ns / NS_PER_MS) return;
     struct core_event event = {.kind = CORE_TICK};
@@ -183,9 +183,9 @@ static const Tarry__Reply *reply_of(const struct host *host, const struct asked 
     return effects->replies.items[i - 1].reply;
 }
 
-/* Lets occurrences fall due before the request is predicted: the prediction is of the state that the request finds.
- * Call it before has_all: no other event may be stepped between the core's last check of its facts and the request's
- * step. Returns true if a recurrence fell due. */
+/* Lets occurrences fall due before the request is predicted, because the prediction describes the state that the
+ * request finds. Must be called before has_all: between the core's last check of its facts and the request's step, no
+ * other event may be stepped. Returns true if a recurrence fell due. */
 static bool settle_recurrences(struct world *world) {
     const struct instant now = host_answers_at(world);
     struct core_event tick = {.kind = CORE_TICK};
@@ -209,7 +209,8 @@ static void take_call(struct world *world, struct asked *asked) {
         request->broker = world_alloc(world, sizeof *request->broker);
         tarry__broker_stats__init(request->broker);
     }
-    /* The numbers of Stats are read before its step (stats_look), so they may lack the latest occurrences. */
+    /* The core reads the numbers of Stats before the step (stats_look), so the reply may lack the latest occurrences.
+     */
     const bool is_exact = !asked->has_recurred || body != TARRY__REQUEST__BODY_STATS;
     struct views *views = is_exact ? views_expect(world, request->message) : NULL;
     host_step(world, &engine_request->event);
@@ -217,7 +218,7 @@ static void take_call(struct world *world, struct asked *asked) {
     end_request(world, engine_request);
 }
 
-/* Gives the next piece of a window to the core. Pieces are smaller than in the shell; otherwise every load would have
+/* Gives the core the next piece of a window. The pieces are smaller than in the product, where nearly every window has
  * one piece. */
 static void take_window(struct world *world, struct asked *asked) {
     struct core_event event;
@@ -300,11 +301,11 @@ struct unread *host_reached(struct world *world, struct client *client, struct r
 
 void host_read(struct world *world, struct unread *unread) {
     struct host *host = world->host;
-    if (unread->life != host->life) return; /* the process that got the request has ended */
+    if (unread->life != host->life) return; /* nothing to do: the process that got the request has ended */
     receive(world, unread);
     struct unread **at = &host->unread;
     while (*at && *at != unread) at = &(*at)->next;
-    if (*at) *at = unread->next; /* the request may have ended the process */
+    if (*at) *at = unread->next; /* the request may have ended the process, and then the list is empty */
 }
 
 void host_answer(struct world *world, struct asked *asked, uint32_t node, Tarry__Reply *reply, const uint8_t *commit,

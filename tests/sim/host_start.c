@@ -68,14 +68,14 @@ static void drop_all(struct host *host, struct batch **batches) {
     }
 }
 
-/* Drops all batches except the one that is being filled. */
+/* Drops all batches except the one into which steps put their effects. */
 static void drop_batches(struct host *host) {
     drop_all(host, &host->posted);
     drop_all(host, &host->syncing);
     host_drop_waiting(host);
 }
 
-/* Makes the batch that is filled first. No other batch is in use. */
+/* Makes an empty batch for the effects of the next step. No other batch is in use. */
 static void begin_batch(struct host *host) {
     if (!host->batch) host->batch = host_batch_take(host);
     core_effects_reset(&host->batch->effects);
@@ -135,7 +135,7 @@ void host_begin(struct world *world) {
     host->may_cut_at = UINT64_MAX;
 }
 
-/* Frees everything of this life except the disk. */
+/* Frees the memory of this life of the broker; the disk stays. */
 static void end_life(struct world *world) {
     struct host *host = world->host;
     if (host->node) node_end(world);
@@ -225,7 +225,7 @@ void host_fail(struct world *world, const char *what, int error) {
     tell_clients(world);
 }
 
-/* Runs until the engine reports the end of the run. Returns false if the run ended in another way. */
+/* Runs the world until the engine reports that the core's run has ended. Returns false if the broker failed before. */
 static bool drain(struct world *world) {
     struct host *host = world->host;
     uint64_t life = host->life, later_ms = 0;
@@ -262,11 +262,11 @@ static void stop_following(struct world *world) {
 void host_stop(struct world *world) {
     struct host *host = world->host;
     if (host->state != HOST_UP) return;
-    world_resume(world, host->number); /* a stopped process does not receive SIGTERM until it runs again */
+    world_resume(world, host->number); /* continues the process first, because a stopped process does not get SIGTERM */
     TRACE(world, "broker", "stops");
     if (host->node && !host->node->blocked && !host->node->ended) follow_leave(world);
     host->inbox.stop = true;
-    host_go_on_with_turn(world); /* the turn may be waiting for a batch */
+    host_go_on_with_turn(world); /* continues the core's turn, which may wait for a batch */
     host_turn(world);
     if (!drain(world)) return;
     if (!host->turn.closed && host->node && !host->node->writes && !host->node->blocked)
@@ -340,7 +340,7 @@ static bool forget_cut(struct world *world, const struct log_recovery *found) {
     struct host *host = world->host;
     size_t kept = host_frames_below(host, found->end);
     uint64_t end = kept ? host->frames[kept - 1].end : LOG_POSITION_FIRST;
-    MUST(found->end == end);           /* the log has no frame that was never appended */
+    MUST(found->end == end);           /* the log must contain no frame that was never appended */
     if (found->end < host->promised) { /* LOG-1, LOG-5 */
         MUST(host->may_cut_at != UINT64_MAX && kept == host_frames_below(host, host->may_cut_at));
         say_refused(world, "a bit flipped in what was not sealed yet");
@@ -406,7 +406,7 @@ static void restart_clock(struct world *world, struct clock_origin origin) {
     clock_begin(&host->clock, origin, sample);
 }
 
-/* Writes the note of shell/process/boot.c. The note is never synced, because it is worthless after the boot. */
+/* Writes the note of the boot (shell/process/boot.c). It is never synced, because it is worthless in the next boot. */
 static void note_boot(struct host *host) {
     host->noted_boot = host->boot;
     host->noted_steady_ns = host->clock.steady_from - host->clock.boot_from;
@@ -517,7 +517,7 @@ static bool execute(struct world *world, struct recovery_plan *plan, bool accept
     return true;
 }
 
-/* Frees everything of a failed start except the sentence that describes the failure. */
+/* Frees everything of a failed start, except the message with the reason. */
 static void give_up(struct world *world) {
     struct host *host = world->host;
     char message[sizeof host->message];
@@ -552,12 +552,12 @@ static bool start(struct world *world, bool accept_clock) {
     if (host->node && !node_has_snapshot(world)) return false;
     retention_init(&host->retention, &(struct retention_policy){world->options.retain_size, UINT64_MAX});
     if (!recover(world, accept_clock, &plan)) return false;
-    /* The cursor has read ahead; the indexer begins at the index's position. */
+    /* Closes the cursor, which has read ahead, because the indexer begins again at the index's position. */
     log_cursor_close(host->indexer);
     MUST(log_cursor_open(&host->indexer, host->log, host->table.flat.position, false) == 0);
     memset(host->origins, 0, sizeof host->origins);
     ledger_take_frames(world, host->head.position);
-    if (plan.log.end > host->promised) host->promised = plan.log.end; /* recovery made the position durable */
+    if (plan.log.end > host->promised) host->promised = plan.log.end; /* everything that recovery has kept is durable */
     host->indexed = host->table.flat.position;
     host->filter_id_end = host->table.flat.next_id;
     host_index_begin(host);
@@ -584,7 +584,8 @@ static bool start(struct world *world, bool accept_clock) {
 
 bool host_start(struct world *world, bool accept_clock) {
     uint32_t from = world->place;
-    world_enter(world, world->host->number); /* the events of a started process are its own, and stop with it */
+    world_enter(world, world->host->number); /* makes this host the current place, because the events of the started
+                                                process belong to it and stop with it */
     bool is_up = start(world, accept_clock);
     world_enter(world, from);
     return is_up;

@@ -17,7 +17,7 @@ static uint64_t claim(const struct host *host) {
 }
 
 static int append_one(struct host *host, const struct core_append *append) {
-    MUST(append->position == log_end(host->log)); /* the core assigns positions without gaps */
+    MUST(append->position == log_end(host->log)); /* the core must assign positions without a gap */
     struct log_piece pieces[64];
     struct log_frame frame;
     MUST(append->content_count <= 64);
@@ -70,7 +70,7 @@ static uint64_t erasures(void *context) {
     return log_erasures(world->host->log);
 }
 
-/* Returns true at once. Contents are read only when they may leave, so the single thread has nothing to wait for. */
+/* Does not wait: contents are read only when they may leave. */
 static bool wait_durable(void *context, uint64_t after) {
     const struct world *world = context;
     MUST(after <= log_durable(world->host->log)); /* LOG-1 */
@@ -89,7 +89,7 @@ static const struct outgoing_source *source_of(struct world *world) {
 
 /* ---- replies */
 
-/* Copies a reply, so that it outlives the effects. It is packed and unpacked, as on the wire. */
+/* Returns a copy of the reply, which outlives the effects. It is packed and unpacked, as on the wire. */
 static Tarry__Reply *copy_reply(struct world *world, const Tarry__Reply *reply) {
     size_t size = tarry__reply__get_packed_size(reply);
     uint8_t *bytes = world_alloc(world, size);
@@ -318,7 +318,8 @@ bool host_release(struct world *world, bool *out_has_left) {
 void host_committed(struct world *world, uint64_t position) {
     struct host *host = world->host;
     TRACE(world, "broker", "committed #%zu", host_frames_below(host, position));
-    if (position <= host->durable) return; /* a leader whose follower did not have everything at the start */
+    if (position <= host->durable)
+        return; /* a leader whose follower lacked frames at the start may be called with an older position */
     release_gate_reach(&host->gate, position);
     release_gate_tell(&host->gate);
 }
@@ -346,8 +347,8 @@ static void read_group(struct world *world) {
     }
 }
 
-/* Releases the group. In a pair, a position that is durable here need not be committed (R3). Returns false if the disk
- * failed, which ends the broker's life. */
+/* Marks the batches of the group commit as durable. In a pair, a position that is durable here need not be committed
+ * (R3). Returns false if the disk failed, which ends the broker's life. */
 static bool release_group(struct world *world) {
     struct host *host = world->host;
     struct batch *batches = host->syncing;
@@ -362,7 +363,7 @@ static bool release_group(struct world *world) {
     return host_release(world, &has_left);
 }
 
-/* Runs the steps of the group commit until the sync, or to the end. */
+/* Runs the steps of the group commit until it waits for its sync, or to its end. */
 static void go_on(struct world *world) {
     struct host *host = world->host;
     for (;;) {
@@ -438,7 +439,7 @@ static void flush(struct world *world, void *argument, uint64_t life) {
 static void flush_later(struct world *world) {
     struct host *host = world->host;
     if (host->flushing || group_commit_is_writing(&host->group))
-        return; /* the end of the running group commit starts the next one */
+        return; /* the end of the running group commit will start the next one */
     host->flushing = true;
     world_after(world, &world->options.wake, flush, NULL, host->life);
 }
@@ -461,7 +462,7 @@ void host_hold_sync(struct world *world) {
     world->host->sync_held = true;
 }
 
-/* Ends the sync in a later event: a stopped process notices it only when it runs again. */
+/* Ends the sync in an event of its own, because a stopped process notices the end only when it runs again. */
 static void sync_goes_on(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;

@@ -14,7 +14,7 @@
 #include "check.h"
 #include "tarry_limits.h"
 
-/* Fields, besides the lease, that a record must leave unchanged. */
+/* Fields of a task that a record must leave unchanged, besides those of the lease. */
 enum keeps { KEEPS_DUE = 1, KEEPS_ATTEMPT = 2, KEEPS_DELIVERIES = 4, KEEPS_TOKEN = 8 };
 
 static const struct {
@@ -117,7 +117,7 @@ static void law_of_share(const struct flat *flat, const Tarry__TaskPut *put, con
          (row->key_size == task->row.key_size && memcmp(row->key, task->row.key, row->key_size) == 0));
     MUST(row->blob_size == task->row.blob_size);
     MUST(row->id >= put->first_share && row->id - put->first_share < put->shares);
-    for (uint64_t id = put->first_share; id < row->id; id++) /* each share is in another group */
+    for (uint64_t id = put->first_share; id < row->id; id++) /* no two shares of a task may be in the same group */
         MUST(flat->tasks[id].share_of == put->share_of && flat->tasks[id].row.queue != row->queue);
 }
 
@@ -202,10 +202,12 @@ static void law_of_unsent(const struct flat_task *task, const Tarry__TaskPut *pu
 
 static void law_of_attempts(const struct flat *flat, const struct row *before) {
     uint32_t attempts_max = flat_queue_of(flat, before->queue)->put.policy->max_attempts;
-    MUST(!attempts_max || before->attempt < attempts_max); /* a task without attempts left would become dead instead */
+    MUST(!attempts_max ||
+         before->attempt < attempts_max); /* the task must have an attempt left; otherwise it would have become dead */
 }
 
-/* Only a client's schedule or move spreads a task (watch.c). Other records that set a due time undo it. */
+/* Checks spread_ms: only a client's schedule or move spreads a task (watch.c), and other records that set a due time
+ * set it to 0. */
 static void law_of_spread(const Tarry__TaskPut *put, const struct row *row, const struct row *before) {
     bool is_clients = put->cause == TARRY__CAUSE__CAUSE_MOVED && !is_spread(put);
     bool is_kept = row->spread_ms == before->spread_ms && row->due_ms == before->due_ms;
@@ -235,7 +237,7 @@ void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
     MUST(row.blob_at == before->blob_at && row.blob_size == before->blob_size && row.blob_sum == before->blob_sum);
     MUST(put->before_due_ms == before->due_ms && put->before_attempt == before->attempt);
     MUST(put->before_lease_deadline_ms == (before->state == ROW_LEASED ? before->lease_deadline_ms : 0));
-    /* a sharer is not a consumer: its lease counts neither as a delivery nor as an attempt */
+    /* The lease of a sharer counts neither as a delivery nor as an attempt, because a sharer is not a consumer. */
     if (before->state == ROW_LEASED && session_is_sharer(before->session))
         MUST(put->cause == TARRY__CAUSE__CAUSE_UNSENT || put->cause == TARRY__CAUSE__CAUSE_BURIED);
     unsigned keeps = moves[put->cause].keeps;
@@ -257,7 +259,8 @@ void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
         law_of_attempts(flat, before);
         break;
     case TARRY__CAUSE__CAUSE_RELEASED:
-        MUST(row.attempt + 1 == before->attempt); /* no consumer has seen the task, so the attempt does not count */
+        MUST(row.attempt + 1 ==
+             before->attempt); /* the attempt must not count, because no consumer has seen the task */
         break;
     case TARRY__CAUSE__CAUSE_UNSENT:
         MUST(row.attempt + 1 == before->attempt && row.deliveries + 1 == before->deliveries);
@@ -337,7 +340,7 @@ static void law_of_place(const struct flat *flat, const Tarry__QueuePut *former,
     }
 }
 
-/* Checks the record of a queue, which must state by itself what has changed. */
+/* Checks a record of a queue: the record itself must state what has changed. */
 void laws_of_queue(const struct flat *flat, const Tarry__QueuePut *put) {
     const struct flat_queue *queue = flat_queue_of(flat, put->number);
     const bool follows = queue->put.number && queue->put.number != put->number;
@@ -354,7 +357,7 @@ void laws_of_queue(const struct flat *flat, const Tarry__QueuePut *put) {
 void laws_of_job(const struct flat *flat, const Tarry__JobPut *job) {
     if (job->job != flat->position) return; /* nothing to check, because the record only continues a job */
     MUST(job->id_end == flat->next_id &&
-         !job->after_id); /* the job does not concern tasks that are scheduled from now on */
+         !job->after_id); /* a new job must not concern tasks that are scheduled later */
 }
 
 /* Checks that no live or dead task loses its content, and that each record of an erasure erased the content of the task
@@ -445,7 +448,9 @@ void laws_of_recurs(const struct flat *flat, uint64_t wall_ms) {
         const Tarry__RecurState *state = flat->recurs[i].state;
         if (state->paused) continue;
         const uint64_t count = flat->recurs[i].set->count;
-        MUST(state->next_ms || (count && state->occurrences >= count)); /* no task is lost */
+        MUST(state->next_ms ||
+             (count && state->occurrences >=
+                           count)); /* without a next occurrence, the recurrence must have had all its occurrences */
         MUST(!state->next_ms || state->due_ms + SLACK_MS >= wall_ms);
     }
 }

@@ -26,7 +26,7 @@ static struct ledger_task *task_of(struct world *world, uint64_t id) {
 
 /* ---- frames */
 
-/* Returns the entry for this task in the frame's note. A new entry has the current values; the caller changes it. */
+/* Returns what the frame's note has about this task. A new entry has the present values; the caller changes it. */
 static struct ledger_origin *news_of(struct world *world, struct frame_note *note, uint64_t id) {
     MUST(id && id < FLAT_TASKS_MAX);
     for (size_t i = note->news_count; i-- > 0;) {
@@ -37,7 +37,7 @@ static struct ledger_origin *news_of(struct world *world, struct frame_note *not
     return &news->origin;
 }
 
-/* Notes the true time at which a task begins to wait, and its delay, for the check of TIME-1. */
+/* Notes the true time from which the task waits, and its delay, for the check of TIME-1. */
 static void note_due(struct world *world, const Tarry__TaskPut *put, struct ledger_origin *origin) {
     bool sets_due = put->cause == TARRY__CAUSE__CAUSE_SCHEDULED || put->cause == TARRY__CAUSE__CAUSE_MOVED;
     bool changes_due = sets_due || put->task->due_ms != put->before_due_ms;
@@ -58,7 +58,7 @@ static void check_redaction(struct world *world, const Tarry__Redaction *redacti
     MUST(memcmp(redaction->content_hash.data, content->hash, CONTENT_HASH_SIZE) == 0);
 }
 
-/* Copies the content: that of a recurrence's occurrence is in the memory of the core's step. */
+/* Returns the content, copied if necessary: that of a recurrence's occurrence is in the memory of the core's step. */
 static const struct core_content *kept_content(struct world *world, const struct core_content *content) {
     struct core_content *copy = world_copy(world, content, sizeof *content);
     copy->data = world_copy(world, content->data, content->size);
@@ -97,7 +97,7 @@ void ledger_on_frame(struct world *world, struct frame_note *note, const struct 
         if (reply->results[i]->outcome == TARRY__OUTCOME__REDACTED && !reply->aborted)
             redacted -= reply->results[i]->count;
     }
-    MUST(!redacted); /* the replies say how many tasks were redacted, and each of them has a record */
+    MUST(!redacted); /* the frame must have as many records of redactions as the replies state */
 }
 
 void ledger_take_frame(struct world *world, const struct frame_note *note) {
@@ -211,7 +211,7 @@ static void on_forgotten(struct world *world, const struct request *request) {
     const struct client *client = request->client;
     const Tarry__Commit *commit = request->body->commit;
     if (request->answered || client->producer != commit->producer)
-        return; /* the client has also forgotten this producer id */
+        return; /* nothing to check, because the client has also forgotten this producer id */
     uint64_t idle_ns = world->now_ns - client->used_ns + world->steady_jumped_ns;
     MUST(idle_ns >= PRODUCER_IDLE_MS * NS_PER_MS); /* ONCE-1 */
 }
@@ -235,7 +235,7 @@ static void check_time(struct world *world, const struct row *row, const struct 
     uint64_t now_ns = row->base == ROW_WALL ? now.wall_ns : now.steady_ns;
     if (now_ns < row->due_ms * NS_PER_MS && flat_is_early(&world->host->head, row->queue)) return;
     MUST(now_ns >= row->due_ms * NS_PER_MS); /* TIME-1: the delivery is not early by the broker's own clock */
-    if (row->base == ROW_WALL) {             /* allow for the error that a wall clock may have while it is believed */
+    if (row->base == ROW_WALL) { /* allows for the error that a wall clock may have without being distrusted */
         MUST((int64_t)(row->due_ms * NS_PER_MS) <= (int64_t)(WORLD_EPOCH_NS + world->now_ns) + world->believable_ns);
     } else if (task->received_ns &&
                task->due_ms == row->due_ms) { /* TIME-1: the delivery is not early by the true time */
@@ -294,7 +294,10 @@ void ledger_on_departure(struct world *world, const struct core_delivered *deliv
     const struct ledger_origin *origin = &world->host->origins[row->id];
     if (!session_is_sharer(row->session)) check_time(world, row, origin); /* the sharer is no consumer */
     uint64_t steady_ns = host_now(world).steady_ns;
-    MUST(row->lease_deadline_ms > steady_ns / NS_PER_MS); /* TIME-2: another consumer may have the task by now */
+    MUST(
+        row->lease_deadline_ms >
+        steady_ns /
+            NS_PER_MS); /* TIME-2: the lease must not have ended, because another consumer could have the task by now */
     bool is_another = row->lease_epoch != task->token_epoch || row->lease_position != task->token_position;
     if (!is_late(world, row)) {
         if (is_another) check_former_lease(world, task, row->id);
@@ -330,7 +333,8 @@ void ledger_check(const struct world *world) {
         const struct ledger_task *known = &world->ledger.tasks[id];
         const struct flat_task *task = &head->tasks[id];
         if (known->accepted) MUST(task->row.id == id); /* KEEP-1: no accepted task is lost */
-        if (task->row.id && !task->ended)              /* a dead task waits for an operator's decision */
+        if (task->row.id &&
+            !task->ended) /* a dead task does not count as lost, because it waits for an operator's decision */
             MUST(task->row.state == ROW_BURIED || came_at_the_end(head, &task->row));
         if (known->over) MUST(task->ended);
     }

@@ -10,62 +10,62 @@ struct world;
 struct client;
 struct frame_note;
 
-/* Prediction for the single operation of a commit, or for a Get, as of its last execution at one node. */
+/* Predicted reply to a commit with a single operation, or to a Get, as of its last execution at one node. */
 struct prediction {
     bool predicted;
     uint32_t executions;   /* number of executions of a Get */
-    bool may_be_forgotten; /* the task has ended, so the broker may have forgotten its outcome (TRUE-1) */
+    bool may_be_forgotten; /* true: the task has ended, so the broker may have forgotten its outcome (TRUE-1) */
     Tarry__Code code;
     Tarry__Outcome outcome;
-    uint64_t id;                  /* predicted id of the task; 0: no prediction */
-    uint64_t ended_ms;            /* predicted time of the task's end; valid if may_be_forgotten is set */
-    bool redacted;                /* true: a Get's content may be redacted; valid with may_be_forgotten */
+    uint64_t id;       /* predicted id of the task; 0: no prediction */
+    uint64_t ended_ms; /* predicted time of the task's end; valid if may_be_forgotten is set */
+    bool redacted;     /* true: the content in the reply to a Get may be redacted; valid if may_be_forgotten is set */
     const struct core_past *past; /* for a commit that redacts: one entry per operation */
-    uint64_t count, left;         /* valid with the outcome REDACTED */
+    uint64_t count, left;         /* predicted numbers of tasks; valid with the outcome REDACTED */
 };
 
 struct request {
     struct client *client;
     Tarry__Request *body;
-    struct core_content *contents; /* contents of a commit: one per operation */
-    uint64_t number;               /* number of the request in the trace */
+    struct core_content *contents; /* contents of the commit's tasks, one for each operation */
+    uint64_t number;               /* number by which the trace names the request */
     uint32_t tries;
     uint32_t node;     /* node that the request was sent to last */
     uint64_t asked_ns; /* time at which the request was made */
-    bool answered;     /* no further reply is expected */
+    bool answered;     /* true: the client expects no further reply */
 
-    struct prediction predictions[HOSTS_MAX]; /* predictions, by the node that executes the request */
+    struct prediction predictions[HOSTS_MAX]; /* predicted replies, indexed by the node that executes the request */
     uint8_t *answer;                          /* packed CommitReply */
     size_t answer_size;
 };
 
-struct ledger_task {     /* facts about the task that are known outside of the broker */
-    bool accepted;       /* the reply to its schedule has come */
-    bool seen;           /* a consumer got the task */
-    bool over;           /* the reply to its ack or cancel has come */
-    uint32_t deliveries; /* number of deliveries that this reply named */
+struct ledger_task {     /* what is known about a task outside of the broker */
+    bool accepted;       /* true: the client got the reply to the schedule of the task */
+    bool seen;           /* true: a consumer got the task */
+    bool over;           /* true: a client got the reply to an ack or a cancel of the task */
+    uint32_t deliveries; /* number of deliveries that the reply to the ack or cancel named */
     uint32_t token_epoch;
     uint64_t token_position; /* FENCE-1: position of the latest lease whose delivery left */
-    uint64_t left_ns;        /* true time at which the delivery of that lease first left */
-    uint64_t jumped_ns;      /* value of world.steady_jumped_ns at `left_ns` */
-    uint64_t deadline_ms;    /* the lease's deadline that the broker sent to the consumer */
-    uint64_t lasts_ns;       /* time from that delivery to the deadline */
+    uint64_t left_ns;        /* true time at which the latest lease's delivery first left */
+    uint64_t jumped_ns;      /* value that world.steady_jumped_ns had at `left_ns` */
+    uint64_t deadline_ms;    /* deadline of the lease, as the broker sent it to the consumer */
+    uint64_t lasts_ns;       /* time from the delivery to the lease's deadline */
 };
 
-struct ledger_origin {    /* facts about a logged task that only the rig knows */
-    uint64_t received_ns; /* true time at which the broker took the request that set the due time; 0: unknown */
+struct ledger_origin {    /* facts about a task in the log that only the simulator knows */
+    uint64_t received_ns; /* true time at which the broker took the request that set the due time; 0: not known */
     uint64_t due_ms;      /* this field and the next two are valid if received_ns is set */
-    uint64_t jumped_ns;   /* value of world.steady_jumped_ns at `received_ns` */
+    uint64_t jumped_ns;   /* value that world.steady_jumped_ns had at `received_ns` */
     uint64_t delay_ns;
     const struct core_content *content; /* the content as the client sent it */
 };
-struct ledger_news { /* change that a frame makes to a ledger_origin */
+struct ledger_news { /* new value of a ledger_origin, which comes with a frame */
     uint64_t id;
     struct ledger_origin origin;
 };
 
 struct ledger {
-    struct ledger_task tasks[FLAT_TASKS_MAX]; /* tasks by id */
+    struct ledger_task tasks[FLAT_TASKS_MAX]; /* what is known about each task, indexed by id */
     uint64_t task_end;                        /* all ids below this one have been used */
     uint64_t requests;
     uint64_t answers;
@@ -79,11 +79,11 @@ void ledger_begin(struct world *world);
 void ledger_predict(struct world *world, struct request *request);
 void ledger_on_frame(struct world *world, struct frame_note *note, const struct core_content *const *contents,
                      size_t content_count);
-/* Notes a frame that the host applies, whichever node decided it. */
+/* Notes what the records of an applied frame say about tasks, whichever node decided the frame. */
 void ledger_take_frame(struct world *world, const struct frame_note *note);
-/* Takes all frames below `position`. */
+/* Notes all frames that end at or below `position`. */
 void ledger_take_frames(struct world *world, uint64_t position);
-/* Handles that a crash has lost frames: `head` is the remaining state. */
+/* Corrects the ledger after a crash that has lost frames. `head`: the state that is left. */
 void ledger_on_loss(struct world *world, const struct flat *head);
 /* Checks and notes a delivery that leaves the broker now. */
 void ledger_on_departure(struct world *world, const struct core_delivered *task, const ProtobufCBinaryData *content);
