@@ -31,29 +31,29 @@
 #include "summons.h"
 #include "timeline.h"
 
-struct node_message { /* a question or its answer, on the link between the nodes */
+struct node_message { /* a question or an answer that one node sends to the other */
     uint32_t from;
-    uint64_t life; /* life of the node that asks */
+    uint64_t life; /* number of the asking node's life */
     uint64_t number;
     Tarry__Follow question;
     Tarry__FollowReply answer;
-    bool is_early;                   /* the refusal is temporary */
-    uint64_t asked_ns;               /* BOOTTIME of the node that asks */
-    size_t acknowledged;             /* number of frames that were acknowledged at `asked_ns` (truth.h) */
-    size_t covered;                  /* number of the answering node's frames below answer.known */
-    const struct frame_note *frames; /* what the rig knows about the frames of the answer */
+    bool is_early;                   /* true: the refusal is temporary */
+    uint64_t asked_ns;               /* BOOTTIME of the asking node when it sent the question */
+    size_t acknowledged;             /* number of frames that were acknowledged when the question was sent (truth.h) */
+    size_t covered;                  /* number of the answering node's frames that end at or below answer.known */
+    const struct frame_note *frames; /* notes about the frames in the answer (host.h) */
     size_t frame_count;
 };
 
-struct node_item { /* an item for the pair's thread */
+struct node_item { /* an item in the queue of the pair's thread */
     void (*run)(struct world *world, void *argument);
     void *argument;
     uint64_t life;
     struct node_item *next;
 };
 
-/* Latest replies of the leader, with the number of frames that had been acknowledged when the node sent each question.
- */
+/* One of the latest replies of the leader, with the number of frames that had been acknowledged when the node sent its
+ * question. */
 #define NODE_WORDS 64u
 struct node_word {
     uint64_t asked_ns;
@@ -61,88 +61,89 @@ struct node_word {
 };
 
 struct node_leading {
-    struct leader_half half; /* the leader's decisions; the member `held` is a node_message */
-    struct batch *incoming;  /* durable batches that the pair's thread has not handled yet; oldest first */
-    uint64_t left_ns;        /* time at which a reply or delivery last left */
+    struct leader_half half; /* the product's decisions of a leader; its member `held` is a node_message */
+    struct batch *incoming;  /* durable batches, oldest first, that the pair's thread has not handled yet */
+    uint64_t left_ns;        /* time at which the last reply or delivery left */
     const uint8_t *requester;
 };
 
 struct node_following {
     struct follower_half half;
-    uint64_t number;              /* number of the newest question */
-    uint64_t probe;               /* number of the newest probe */
-    uint64_t probed_ns, heard_ns; /* for the checks: `probed_ns` is the time of the newest probe; `heard_ns` that of the
-                                     leader's last message, or the start of its timeout */
+    uint64_t number;              /* number of the newest question that the node has sent */
+    uint64_t probe;               /* number of the newest probe that the node has sent */
+    uint64_t probed_ns, heard_ns; /* used by checks: the time of the newest probe; the time of the leader's last
+                                     message, or the start of the node's timeout */
     struct leader_clock clock;
     uint8_t leader[MEMBER_ID_SIZE];
     struct freshness fresh;
-    struct node_word words[NODE_WORDS]; /* the newest replies; only checks read them */
+    struct node_word words[NODE_WORDS]; /* the newest replies of the leader, which only checks read */
     size_t word_next;
 };
 
 struct node {
     /* State that survives the process. */
-    struct model_disk *pair_disk; /* files of the hard state and the quarantine */
+    struct model_disk *pair_disk; /* disk with the files of the hard state and the quarantine */
     uint8_t cluster[CLUSTER_ID_SIZE];
     uint8_t member[MEMBER_ID_SIZE];
-    bool joins;      /* the node was started with --follow */
-    bool may_refuse; /* a story or a fault permits that the node refuses to work */
-    uint64_t cuts;   /* number of cuts; the next members are counters, too */
+    bool joins;      /* true: the node was started with --follow */
+    bool may_refuse; /* true: a story or a fault allows the node to refuse its work */
+    uint64_t cuts;   /* number of cuts of the log; the following members are counters too */
     uint64_t deposed;
     uint64_t promoted;
     uint64_t snapshots;
 
-    /* State between two lives of the node. */
-    bool fetching;        /* the start waits for a snapshot */
-    bool fetched;         /* the snapshot has arrived: the start can continue */
-    uint64_t fetch;       /* number of the fetch; events of an earlier fetch are ignored */
-    uint64_t source_life; /* life of the other node from which the snapshot comes */
+    /* State of the node that outlives one life and ends with the next start. */
+    bool fetching;        /* true: the start waits for a snapshot */
+    bool fetched;         /* true: the snapshot has arrived, so the start can continue */
+    uint64_t fetch;       /* number of the present fetch of a snapshot; events of an earlier fetch are ignored */
+    uint64_t source_life; /* number of the other node's life in which the fetch began */
 
     /* State of one life of the node. */
     struct hard_state hard_state;
     struct pair pair;
     struct record_client record_client;
-    uint64_t words;      /* number of operator's commands that the node has handled */
-    uint64_t words_told; /* number of commands that were given to the node; a paused node handles them later */
-    const char *said;    /* latest reason that the rules gave */
-    struct alone alone;  /* whether the node serves alone */
+    uint64_t words; /* number of an operator's commands that the node has handled */
+    uint64_t
+        words_told;   /* number of commands that an operator has given to the node; a paused node handles them later */
+    const char *said; /* reason that the pair's rules gave last */
+    struct alone alone; /* state of the node's serving alone (F-27) */
     struct record_reads reads;
     struct digests digests;
-    struct silence silence; /* silence of the other node */
+    struct silence silence; /* state of the check whether the other node is silent */
     struct summons summons;
-    uint64_t overslept_ns; /* time at which the node last noticed that it had been stopped */
-    uint64_t handed_ns;    /* time at which the node was last handing over, or its disk was last hanging: the other node
-                              may lead after that */
+    uint64_t overslept_ns; /* time at which the node last noticed that its process had been stopped */
+    uint64_t handed_ns; /* time at which the node was last handing over, or at which its disk last hung; afterwards the
+                           other node may lead */
     uint64_t alarm_ns;
     struct node_item *items, **items_last;
     struct node_leading leading;
     struct node_following following;
     uint64_t committed;
     uint64_t may_index;
-    uint64_t claimed;           /* durable position that the log claims (log_claim) */
-    struct log_cursor *applier; /* reads the frames to apply; NULL: the core decides */
-    bool may_apply;             /* the core may apply frames in its present turn */
+    uint64_t claimed;           /* position up to which the log claims to be durable (log_claim) */
+    struct log_cursor *applier; /* cursor that reads the frames to apply; NULL: the core of this node decides */
+    bool may_apply;             /* true: in its present turn the core may apply frames */
 
-    bool is_new;  /* the directory has never belonged to a pair */
-    bool ended;   /* the process is about to start again */
-    bool blocked; /* the pair's thread is waiting for a sync */
-    bool writes;  /* this node may write the log */
-    bool leads;   /* the core decides */
-    bool paused;  /* the core is paused for a hand-over */
+    bool is_new;  /* true: the directory has never belonged to a pair */
+    bool ended;   /* true: the process has ended and is about to start again */
+    bool blocked; /* true: the pair's thread waits for a sync */
+    bool writes;  /* true: this node may append to the log */
+    bool leads;   /* true: the core of this node decides */
+    bool paused;  /* true: the core is paused because the node hands over */
     bool applying;
 };
 
-/* Creates the node before its first start. `joins`: it follows, with an empty directory. */
+/* Creates a node before its first start. `joins`: it has an empty directory and begins as a follower. */
 void node_make(struct world *world, bool joins);
-void node_wipe(struct world *world); /* gives the node a new, empty disk; call while it is down */
+void node_wipe(struct world *world); /* gives the node a new, empty disk; the node must be down */
 void node_unmake(struct world *world);
 /* ---- node_laws.c */
 struct core_reply;
-/* Notes a reply of the leader. TRUE-1: the position in it covers everything that was acknowledged when the node asked.
- */
+/* Stores a reply of the leader. TRUE-1: the position in the reply covers everything that was acknowledged when the
+ * question was sent. */
 void node_take_word(struct world *world, const struct node_message *message);
-/* Returns how many frames had been acknowledged when the node sent the question whose reply proves the present age of
- * its state. */
+/* Returns how many frames had been acknowledged when the node sent the question whose reply now proves the age of its
+ * state. */
 size_t node_proved(struct world *world);
 /* TRUE-1: checks that a follower's answer is no older than it could prove, and that it shows the position that the
  * question requires. `known` is the number of frames acknowledged when the question arrived. `proved` is node_proved at
@@ -155,10 +156,10 @@ bool node_start(struct world *world);
 /* Returns false if the node needs a snapshot, which is then fetched; the next start continues. Call it before recovery.
  */
 bool node_has_snapshot(struct world *world);
-/* Ends the process before it has its snapshot. */
+/* Ends the process while it waits for a snapshot. */
 void node_stop_fetching(struct node *node);
 void node_end(struct world *world);
-/* Returns OK, or the code with which the node refuses the request. */
+/* Returns OK if the node handles such a request; otherwise the code of the refusal. */
 Tarry__Code node_admits(const struct node *node, const Tarry__Request *request);
 void node_written(struct world *world, uint64_t position);
 /* Gives the node the batches that have just become durable. */
@@ -171,7 +172,7 @@ void node_paused(struct world *world, uint64_t position);
 void node_apply_later(struct world *world);
 /* ---- called by stories and faults */
 void node_word(struct world *world, enum pair_word word);
-/* Gives an operator's command to node `node`. */
+/* Gives the command of an operator to the node with the number `node`. */
 void node_tell(struct world *world, uint32_t node, enum pair_word word);
 /* ---- laws */
 /* Checks that every node that the pair counts as in sync has all acknowledged frames. */
@@ -193,11 +194,11 @@ void node_read_record(struct world *world);
 void node_take_presence(struct world *world, struct pair_event *event);
 uint64_t node_silence_timer(const struct world *world);
 void follow_probed(struct world *world, void *message);
-/* Handles that this node's process was killed while its host runs: the other node notices it, if the host can be
- * reached. */
+/* Is called when this node's process was killed and its host still runs. The other node notices the death if it can
+ * reach the host. */
 void node_is_gone(struct world *world);
 void node_refuse(struct world *world, const char *sentence);
-void node_wake(struct world *world); /* schedules the next alarm */
+void node_wake(struct world *world); /* schedules the event in which the node next checks its timers */
 void node_unblock(struct world *world);
 /* Simulates exec: ends this life and begins the next one at once. */
 void node_run_again(struct world *world);
@@ -212,13 +213,13 @@ void lead_give_up(struct world *world);
 void lead_record_alone(struct world *world);
 void lead_end(struct world *world);
 void lead_take_batches(struct world *world, void *nothing);
-void lead_pause_core(struct world *world); /* pauses the core or lets it continue: node->paused */
+void lead_pause_core(struct world *world); /* pauses the core or lets it continue, as node->paused says */
 /* ---- node_follow.c */
 void follow_ask(struct world *world, const struct pair_message *question);
 void follow_check(struct world *world);
 void follow_probe(struct world *world);
-/* Stops following in order, with a goodbye message. The node does not wait for an answer, and the message may be lost
- * or late. */
+/* Stops following in an orderly way: sends a goodbye message, which may be lost or late, and does not wait for an
+ * answer. */
 void follow_leave(struct world *world);
 void follow_answered(struct world *world, void *message);
 void follow_cut(struct world *world, uint64_t end);

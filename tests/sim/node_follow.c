@@ -121,7 +121,8 @@ static void hear_clock(struct world *world, const Tarry__FollowReply *body) {
     host->noted_steady_ns = clock->noted_steady_ns;
 }
 
-/* An answer, and the steps that handle it. The rules get answers to older questions, too, and must recognize them. */
+/* An answer that is being handled, and the steps that remain. The rules get answers to older questions, too, and must
+ * recognize them. */
 struct take {
     const struct node_message *message;
     struct follower_take take;
@@ -139,7 +140,7 @@ static bool copy_frames(struct world *world, const struct node_message *message)
         return false;
     }
     for (size_t i = 0; i < message->frame_count; i++) *host_add_frame(host) = message->frames[i];
-    if (error) /* in spite of the error, some of the frames may be in the log */
+    if (error) /* although the copy failed, some of the frames may be in the log */
         host_fail(world, "cannot copy frames", error);
     else
         MUST(host->frames[host->frame_count - 1].end == log_end(host->log));
@@ -241,12 +242,13 @@ static void take_answer(struct world *world, const struct node_message *message,
     struct pair_message *answer = &take->answered.message;
     *answer = follow_wire_answered(&message->answer, &node->hard_state);
     answer->differs = follow_wire_differs(host->log, &message->answer);
-    MUST(!answer->differs || node->may_refuse); /* F-31d: two nodes never lead the same epoch */
+    MUST(!answer->differs ||
+         node->may_refuse); /* F-31d: the two logs may differ within one epoch only if the node may refuse */
     take->take = follower_take_begin(&node->pair, answer, message->answer.frames.len > 0, is_newest);
     go_on(world, take);
 }
 
-/* Handles that no answer will come. An operator's command that waits for the answer continues without it. */
+/* Handles that a question gets no answer. An operator's command that waits for it continues without it. */
 static void unanswered(struct world *world, bool is_refused_by_leader) {
     struct pair_event event = {.kind = PAIR_UNANSWERED, .present = is_refused_by_leader};
     node_step(world, &event, NULL);
@@ -261,8 +263,8 @@ static void take_refusal(struct world *world, const struct node_message *message
     if (world->host->life == life && !node->ended) settle(world);
 }
 
-/* Handles the answer to a proposal, which a leader without a coordinator sends to a node from which it receives
- * nothing. */
+/* Handles the answer to a proposal. A leader without a coordinator sends one to a node from which it receives nothing.
+ */
 static void take_answer_as_leader(struct world *world, const struct node_message *message, bool is_refused) {
     struct pair_event event = {.kind = PAIR_ANSWERED,
                                .message = follow_wire_answered(&message->answer, &world->host->node->hard_state)};
@@ -303,7 +305,8 @@ void follow_cut(struct world *world, uint64_t end) {
     struct quarantine quarantine = {.disk = &node->pair_disk->disk, .directory = "/data/quarantine"};
     struct quarantine_tail tail;
     host_erase_through(world);
-    if (host->promised > end) host->promised = end; /* a failed cut may have removed any part of the log behind `end` */
+    if (host->promised > end)
+        host->promised = end; /* a cut that failed may have removed any part of the log behind `end` */
     int error =
         log_cut(host->log, end, follower_keeps(&node->pair, 0), &quarantine, "The leader does not have it.\n", &tail);
     bool is_kept = error == LOG_KEPT || error == LOG_WITHIN || error == LOG_RETIRED || error == LOG_END;

@@ -7,8 +7,8 @@
 #include "registrar.h"
 #include "world.h"
 
-/* Returns whether the record counts the node as in sync. Without a coordinator: returns whether the other node's hard
- * state permits that, because it does not say that the other node served alone. */
+/* Returns whether the record lists the node as in sync. Without a coordinator, returns whether the other node's hard
+ * state allows that, because it does not say that the other node served alone. */
 static bool is_counted(const struct world *world, const struct host *host) {
     const struct registrar *registrar = world->registrar;
     const struct hard_state *others = &world->hosts[1 - host->number].node->hard_state;
@@ -26,11 +26,11 @@ void node_check_members(struct world *world) {
         if (!is_counted(world, host)) continue;
         MUST(truth_has(world, host, world->truth.count)); /* R3, R4 */
         MUST(host->frames[world->truth.count - 1].end <=
-             host->promised); /* the leader has promised to keep all acknowledged frames (R2) */
+             host->promised); /* R2: the position reported as durable must cover all acknowledged frames */
     }
 }
 
-/* A time that is longer than a read of the record, an abandoned hand-over, or an unnoticed pause takes. */
+/* A time in ms that is longer than a read of the record, an abandoned hand-over, or a pause that was not noticed. */
 #define LAW_LONG_NS (4000 * NS_PER_MS)
 /* A call that was lost while its node was cut off delays the node's next question until that call times out. */
 #define LAW_CALL_NS (COORDINATOR_CALL_MS * NS_PER_MS)
@@ -58,7 +58,7 @@ void node_check_claim(const struct world *world) {
     bool is_healthy = leads && leader->paused_until_ns == 0 && leader->node->handed_ns < long_ago_ns;
     char words[COORDINATOR_PRESENCE_SIZE_MAX + 1];
     snprintf(words, sizeof words, "leads epoch %u ",
-             leader->node->pair.epoch); /* the presence of an earlier epoch may still be there */
+             leader->node->pair.epoch); /* the coordinator may still have the leader's presence of an earlier epoch */
     bool is_present = registrar->present_until_ns[number] > world->now_ns &&
                       strncmp(registrar->present[number], words, strlen(words)) == 0 &&
                       registrar->present_since_ns[number] < long_ago_ns && !registrar->cut[number] &&

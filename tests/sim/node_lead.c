@@ -13,8 +13,8 @@
 #include "tarry_limits.h"
 #include "world.h"
 
-/* Minimum time without progress after which a follower may count as stalled; waiting clients do not learn it earlier.
- */
+/* Minimum time in ns without progress after which a follower may count as stalled. Waiting clients do not learn it
+ * earlier. */
 #define LAW_STALL_NS (1000 * NS_PER_MS)
 
 /* ---- beginning */
@@ -126,7 +126,7 @@ static void refuse_question(struct world *world, struct node_message *message, b
     answer_with(world, message);
 }
 
-/* Copies a message, because each message is answered once, and a doubled message counts as another one. */
+/* Returns a copy of the message, because each message is answered once, and a doubled message counts as another one. */
 static struct node_message *fresh(struct world *world, const struct node_message *message) {
     struct node_message *copy = world_copy(world, message, sizeof *message);
     tarry__follow_reply__init(&copy->answer);
@@ -227,7 +227,8 @@ void lead_question(struct world *world, void *argument) {
     case ADMISSION_RULES:
         ask_rules(world, message);
         break;
-    case ADMISSION_JOIN: /* in the simulator every node has its cluster from the beginning */
+    case ADMISSION_JOIN: /* not possible here, because in the simulator every node has its cluster's id from the
+                            beginning */
         MUST(false);
     }
 }
@@ -302,7 +303,7 @@ void lead_go_on(struct world *world) {
     if (host->life != life || node->ended) return;
     if (leader_half_look(half, world->now_ns))
         TRACE(world, "broker", half->stalled_ns ? "waits for its follower, and says so" : "is confirmed again");
-    /* Check that a follower that makes progress does not count as stalled. */
+    /* A follower that makes progress must not count as stalled. */
     MUST(half->stalled_ns == 0 || node->leading.left_ns + LAW_STALL_NS <= world->now_ns);
 }
 
@@ -327,10 +328,10 @@ void lead_record_alone(struct world *world) {
     put.alone_from = alone->position;
     struct core_event event = {.kind = CORE_ALONE, .alone.put = &put};
     host_step(world, &event);
-    MUST(alone->is == who->alone); /* KEEP-1: an auditor must see from when to when there was only one disk */
+    MUST(alone->is == who->alone); /* KEEP-1: the log must tell an auditor from when to when there was only one disk */
 }
 
-/* Sends no more replies, so that waiting clients ask again. */
+/* Ends the leading: sends no more replies, so that waiting clients ask again. */
 void lead_end(struct world *world) {
     struct host *host = world->host;
     struct node_leading *leading = &host->node->leading;
@@ -358,7 +359,7 @@ void node_paused(struct world *world, uint64_t position) {
 static void pause_core(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;
-    host->inbox.pause = host->node->paused; /* the inbox has a single value, so the latest one counts */
+    host->inbox.pause = host->node->paused; /* the inbox keeps only one value, so the latest one counts */
     host_turn(world);
 }
 

@@ -68,7 +68,7 @@ void node_check_sleep(struct world *world) {
     if (silence_stood_still(&node->silence, &node->pair, world->now_ns)) has_stood_still(world);
 }
 
-/* Handles the answer to a probe. */
+/* Handles the answer to a probe of the leader. */
 void follow_probed(struct world *world, void *argument) {
     const struct node_message *message = argument;
     const struct node *node = world->host->node;

@@ -20,14 +20,14 @@
 #include "world.h"
 
 #define WANTED_NAME "snapshot.wanted"
-#define SEGMENT_HEADER_SIZE 4096u /* size of a segment's header (FORMAT.md) */
+#define SEGMENT_HEADER_SIZE 4096u /* size in bytes of a segment file's header (FORMAT.md) */
 #define AGAIN_NS (500 * NS_PER_MS)
 #define TRANSFER_MS_BITS 11
 
 static const char pair_directory[] = "/data";
 static const char log_directory[] = "/data/log";
 
-/* R8: puts the frames after `end` into quarantine. */
+/* R8: moves the frames after `end` to the quarantine, and begins to fetch a snapshot. */
 void follow_fetch(struct world *world, uint64_t end) {
     struct host *host = world->host;
     struct node *node = host->node;
@@ -58,7 +58,7 @@ static void write_file(struct model_disk *disk, const char *name, const void *da
     MUST(disk->disk.sync(disk, handle) == 0 && disk->disk.close(disk, handle) == 0);
 }
 
-/* Copies the frames of a segment below `end`. */
+/* Copies those frames of a segment that end at or below `end`. */
 static void copy_segment(const struct host *source, struct model_disk *to, uint64_t base, uint64_t end) {
     char name[32];
     snprintf(name, sizeof name, "%016" PRIx64 ".seg", base);

@@ -10,17 +10,17 @@
 #include "pair_operator.h"
 #include "registrar.h"
 
-#define STARTS_MAX 50 /* number of starts of which at least one must succeed after all faults are repaired */
-#define FETCH_MS 200u /* time between two starts while a node waits for a snapshot */
+#define STARTS_MAX 50 /* number of starts after the repair of all faults, of which at least one must succeed */
+#define FETCH_MS 200u /* time in ms between two starts while a node waits for a snapshot */
 
 void pair_faults_draw(struct random *random, struct pair_faults *out) {
     *out = (struct pair_faults){.every_ms = 64u << random_below(random, 7), .down_ms = 64u << random_below(random, 7)};
     uint64_t some = random_u64(random);
     out->mask = (uint32_t)(some & random_u64(random)) &
-                ((1u << PAIR_FAULTS_DRAWN) - 1); /* on average, a quarter of the kinds */
+                ((1u << PAIR_FAULTS_DRAWN) - 1); /* switches on each kind of fault with a probability of a quarter */
     out->mask |= (uint32_t)(some >> 58 & some >> 60 & 3) << PAIR_FAULTS_DRAWN;
     if (random_below(random, 2)) out->mask |= 1u << PAIR_FAULT_KILL | 1u << PAIR_FAULT_LINK;
-    if (random_below(random, 16) == 0) out->mask = 0; /* in some histories there are no faults */
+    if (random_below(random, 16) == 0) out->mask = 0; /* one history in sixteen has no faults */
 }
 
 /* ---- starting again */
@@ -30,7 +30,8 @@ static void start(struct world *world, const struct pair_faults *faults, uint32_
     struct host *host = world->host;
     if (host->state != HOST_UP && pair_operator_may_start(world, faults, host)) {
         bool up = host_start(world, false);
-        if (!up && !host->node->fetching) host_kill(world, HOST_KILLED); /* from now on no call fails */
+        if (!up && !host->node->fetching)
+            host_kill(world, HOST_KILLED); /* the kill ends the faults of the disk: no further call fails */
     }
     world_enter(world, WORLD_OUTSIDE);
 }
@@ -137,8 +138,8 @@ static void write_record(struct world *world, void *argument, uint64_t number) {
     registrar_write_again(world);
 }
 
-/* Returns whether the nodes have durably seen an epoch later than this one. Only then may the record be doubted,
- * because no node could recognize another loss. */
+/* Returns whether both nodes have durably seen an epoch later than this one. Only then may a fault set the record back,
+ * because otherwise no node could recognize the loss. */
 static bool both_have_seen(const struct world *world, uint32_t epoch) {
     for (uint32_t i = 0; i < HOSTS_MAX; i++) {
         const struct pair *pair = &world->hosts[i].node->pair;
@@ -175,7 +176,7 @@ static void disks_go_on(struct world *world, void *argument, uint64_t number) {
     world_enter(world, WORLD_OUTSIDE);
 }
 
-/* Causes the fault in the context of a random node. */
+/* Causes the fault at a random node. */
 static void happens_to(struct world *world, enum pair_fault fault) {
     struct host *host = world->host;
     switch (fault) {
@@ -290,7 +291,7 @@ static void accept_clocks(struct world *world) {
         if (!world->host->clock.held) continue;
         host_stop(world);
         if (world->host->state != HOST_UP)
-            MUST(host_start(world, true)); /* the node may have been deposed in the meantime */
+            MUST(host_start(world, true)); /* starts the node again, because it may have been deposed in the meantime */
     }
 }
 
@@ -311,7 +312,7 @@ void pair_faults_end(struct world *world, struct pair_faults *faults) {
         world_enter(world, i);
         world_resume(world, i);
         host->disk->fail_at = host->node->pair_disk->fail_at = 0;
-        /* Sets the two clocks as far ahead as either of them may have been believed to be. */
+        /* Sets the clocks of both nodes as far ahead as either of them may have been believed to be. */
         world_jump_wall(world, (world->believable_ns - host->wall_offset_ns) / (int64_t)NS_PER_MS);
     }
     world_enter(world, WORLD_OUTSIDE);

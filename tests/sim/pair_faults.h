@@ -34,8 +34,8 @@ enum pair_fault {
     PAIR_FAULT_HAND_OVER,
     PAIR_FAULT_CLIENT, /* a client's link is cut */
     PAIR_FAULT_LAG,    /* the index absorbs nothing for a while */
-    PAIR_FAULTS_DRAWN, /* number of kinds in the first draw; later kinds are drawn separately, so that old seeds give
-                          the same histories */
+    PAIR_FAULTS_DRAWN, /* number of kinds that the first draw covers; later kinds are drawn separately, so that old
+                          seeds give the same histories */
     PAIR_FAULT_RECORD = PAIR_FAULTS_DRAWN,
     PAIR_FAULT_HANG,
     PAIR_FAULTS
@@ -44,15 +44,15 @@ enum pair_fault {
 struct pair_faults {
     uint32_t mask;
     uint64_t every_ms;
-    uint64_t down_ms; /* maximum time until a node is started again */
+    uint64_t down_ms; /* maximum time in ms until a node is started again */
     bool over;
-    bool held[2]; /* the operator keeps the node down */
+    bool held[2]; /* by node: true if the operator keeps the node down */
     uint64_t counts[PAIR_FAULTS];
 };
 
 void pair_faults_draw(struct random *random, struct pair_faults *out);
 void pair_faults_start(struct world *world, struct pair_faults *faults);
-/* Repairs everything and prevents further faults. After that the two nodes run. */
+/* Repairs everything, prevents further faults, and makes sure that both nodes run. */
 void pair_faults_end(struct world *world, struct pair_faults *faults);
 
 #endif

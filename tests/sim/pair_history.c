@@ -12,15 +12,15 @@
 #include "pair_faults.h"
 #include "registrar.h"
 
-#define DELAY_BITS_MAX 26  /* delays are at most 2^26 ms, which is 19 hours */
-#define LOST_CALL_MS 6000u /* time after which a lost call has timed out */
-#define ROUNDS_MAX 600     /* maximum number of rounds of 500 ms */
-/* Maximum number of epochs: each may leave a tail in quarantine, and the model disk has few files. */
+#define DELAY_BITS_MAX 26  /* binary logarithm of the longest delay in ms: 2^26 ms are about 19 hours */
+#define LOST_CALL_MS 6000u /* time in ms after which a lost call has certainly timed out */
+#define ROUNDS_MAX 600     /* maximum number of rounds of 500 ms until everything must have settled */
+/* Maximum number of epochs in a history: each may leave a tail in quarantine, and the model disk has few files. */
 #define EPOCHS_ENOUGH 400
 
 static void draw_pair(uint64_t seed, struct random *random, struct world_options *options) {
     if (options->net.least_us + options->net.spread_us > 20000) options->net = (struct span){1000, 20000};
-    /* Make the timeouts long enough that a follower that answers at full speed is never silent. */
+    /* Makes the timeouts so long that a follower that answers at full speed is never silent. */
     uint64_t round_ms = (options->net.least_us + options->net.spread_us + options->sync.least_us +
                          options->sync.spread_us + options->wake.least_us + options->wake.spread_us) /
                         1000;
@@ -31,7 +31,7 @@ static void draw_pair(uint64_t seed, struct random *random, struct world_options
         .solo_after_ms = 100 + 8 * round_ms + random_magnitude(random, 12),
     };
     if (random_below(random, 6) == 0) options->pair.solo_after_ms = UINT64_MAX;
-    /* Use another generator, so that older seeds give the same histories. */
+    /* Uses a separate generator, so that older seeds still give the same histories. */
     struct random modes = {.state = seed ^ 0x6d6f6448u};
     options->pair.by_operator = random_below(&modes, 4) == 0;
     if (options->pair.by_operator) options->pair.solo_after_ms = UINT64_MAX;
@@ -45,7 +45,7 @@ static void draw_pair(uint64_t seed, struct random *random, struct world_options
     options->pair.keep_ms = random_magnitude(&retiring, 14);
 }
 
-/* Returns whether the history is long enough. A frame has some 300 bytes: this many frames fill some 300 segments, and
+/* Returns whether the history has enough frames. A frame has some 300 bytes: so many frames fill some 300 segments, and
  * the model disk has 512 files. */
 static bool is_long_enough(const struct world *world) {
     return world->truth.epoch >= EPOCHS_ENOUGH || world->truth.count >= world->options.segment_size;
@@ -60,8 +60,9 @@ static bool is_in_step(const struct world *world) {
     if (!node_is_leading(leader) || follower->state != HOST_UP) return false;
     bool follows = follower->node->pair.role == PAIR_FOLLOWING;
     bool counts = world->options.pair.is_async || pair_is_in_sync(&leader->node->pair);
-    bool is_wished = follower->node->pair.wants &&
-                     !world->options.pair.is_async; /* an operator's command to lead has been carried out */
+    bool is_wished =
+        follower->node->pair.wants && !world->options.pair.is_async; /* without a coordinator, the node must also have
+                                                                        been made the leader by an operator's command */
     return follows && counts && !is_wished && !leader->node->paused && leader->durable == core_position(leader->core) &&
            core_position(follower->core) == leader->durable;
 }
@@ -70,7 +71,7 @@ static bool is_in_step(const struct world *world) {
 static void let_in(struct world *world) {
     for (uint32_t i = 0; i < HOSTS_MAX; i++) {
         const struct node *node = world->hosts[i].node, *other = world->hosts[1 - i].node;
-        /* The leader's core may not have begun: it first waits until its log is committed. */
+        /* A leader's core may not have begun, because it first waits until its log is committed. */
         bool leads = world->hosts[i].state == HOST_UP && node->pair.role == PAIR_LEADING;
         bool waits = leads && node->pair.counted && hard_state_is_another(&node->hard_state, other->member);
         if (waits && world->options.pair.solo_after_ms == UINT64_MAX) node_tell(world, i, PAIR_SOLO);
@@ -88,8 +89,8 @@ static void go_on_fetching(struct world *world) {
 }
 
 void pair_history_wait(struct world *world) {
-    /* Wait for everything in progress: a claim, a restart, a follower's new timeout, a call to a restored coordinator.
-     */
+    /* Waits for everything in progress: a claim of leadership, a restart, a follower's new timeout, a call to a
+     * restored coordinator. */
     uint64_t wait_ms = 2000 + 2 * world->options.pair.failover_after_ms;
     if (world->registrar && world->registrar->connections > 0) wait_ms += LOST_CALL_MS;
     world_run_until(world, world->now_ns + wait_ms * NS_PER_MS);
@@ -102,7 +103,7 @@ void pair_history_wait(struct world *world) {
     world_enter(world, WORLD_OUTSIDE);
 }
 
-/* Compares the two logs frame by frame. */
+/* Compares the logs of both nodes frame by frame. */
 static void check_same(const struct world *world) {
     const struct host *leader = &world->hosts[world->leader];
     const struct host *follower = &world->hosts[1 - world->leader];
@@ -151,7 +152,8 @@ static void hand_over(struct world *world) {
     uint32_t before = world->leader;
     for (int round = 0; world->leader == before; round++) {
         MUST(round < ROUNDS_MAX);
-        if (round % 10 == 0) { /* the switch-over is abandoned if the other node takes too long */
+        if (round % 10 ==
+            0) { /* repeats the command, because the switch-over is abandoned if the other node takes too long */
             node_tell(world, before, PAIR_HAND_OVER);
         }
         world_run_until(world, world->now_ns + 500 * NS_PER_MS);
@@ -192,11 +194,11 @@ void pair_history_play(struct world *world, uint64_t seed, struct history_report
     habits_draw(&random, &drawn);
     options.core.queues_max = habits_places(&drawn);
     draw_pair(seed, &random, &options);
-    /* Limit delays to less than the wall-clock jump that a promotion believes. The calm phase sleeps through delays,
-     * and its end is a promotion. */
+    /* Limits delays to less than the wall-clock jump that a promotion believes. During the calm phase delays pass at
+     * once, and at its end there is a promotion. */
     if (drawn.delay_bits > DELAY_BITS_MAX) drawn.delay_bits = DELAY_BITS_MAX;
     drawn.think_us *=
-        1u + (uint32_t)random_below(&random, 32); /* clients act less often, because a failover takes time */
+        1u + (uint32_t)random_below(&random, 32); /* clients of a pair act less often, because a failover takes time */
     pair_faults_draw(&random, &drawn_faults);
     if (drawn.actions_left > 500) options.segment_size = 16u << 10;
     world_begin(world, &options);

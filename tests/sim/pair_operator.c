@@ -7,9 +7,9 @@
 #include "model_disk.h"
 #include "node.h"
 
-/* Mean interval of the operator's checks; a history may have one that is up to eight times as long. */
+/* Mean interval in ms of the operator's checks; a history may have an interval that is up to eight times as long. */
 #define LOOKS_MS 64u
-#define WORD_CHECK_MS 5u /* interval of checks whether the node has taken the command */
+#define WORD_CHECK_MS 5u /* interval in ms of the checks whether the node has taken a command */
 #define SETTLE_ROUNDS_MAX 10000
 
 static struct host *other_of(struct world *world, const struct host *host) {
@@ -23,7 +23,7 @@ static bool read_hard_state(const struct host *host, struct hard_state *out) {
     return hard_state_read(&host->node->pair_disk->disk, "/data", out, message) == 0;
 }
 
-/* Returns whether the other node has never counted or followed this disk. */
+/* Returns whether the other node has never counted this node's disk as in sync, nor followed it. */
 static bool is_new_disk(struct world *world, const struct host *host) {
     return hard_state_is_another(&other_of(world, host)->node->hard_state, host->node->member);
 }
@@ -52,7 +52,7 @@ bool pair_operator_may_start(const struct world *world, const struct pair_faults
 
 struct asserted {
     struct pair_faults *faults;
-    uint64_t life, words; /* the life of the node that got the command, and its number of commands at that time */
+    uint64_t life, words; /* number of the life of the node that got the command, and its number of commands then */
 };
 
 static void check_word(struct world *world, void *argument, uint64_t number) {
@@ -78,7 +78,7 @@ static enum pair_word word_for(struct world *world, const struct host *host) {
 static void assert_stopped(struct world *world, struct pair_faults *faults, struct host *host) {
     struct asserted asserted = {.faults = faults, .life = host->life, .words = host->node->words};
     faults->held[1 - host->number] =
-        true; /* until the command is carried out, the other node is neither started nor gets a command */
+        true; /* until the command is carried out, the other node is not started and gets no command */
     node_tell(world, host->number, word_for(world, host));
     check_word(world, world_copy(world, &asserted, sizeof asserted), host->number);
 }
@@ -124,7 +124,7 @@ static void start_anew(struct world *world, const struct host *host) {
     world_enter(world, host->number);
     host_kill(world, HOST_POWER_LOST);
     node_wipe(world);
-    (void)host_start(world, false); /* a failed start is tried again later */
+    (void)host_start(world, false); /* if this start fails, the operator tries again later */
     world_enter(world, WORLD_OUTSIDE);
 }
 

@@ -10,11 +10,11 @@
 /* Starts the operator, who checks the pair at intervals. In the calm phase, the operator gives commands only if no
  * other actor can resolve the situation. */
 void pair_operator_start(struct world *world, struct pair_faults *faults);
-/* Returns whether this node's disk may be replaced by an empty one. */
+/* Returns whether the operator may replace this node's disk by an empty one. */
 bool pair_operator_may_wipe(struct world *world, const struct host *host);
-/* Returns whether the node may be started now. A new directory joins the node that answers it. */
+/* Returns whether the operator may start the node now. A node with a new directory joins the node that answers it. */
 bool pair_operator_may_start(const struct world *world, const struct pair_faults *faults, const struct host *host);
-/* Runs the world until the operator keeps no node down. */
+/* Runs the world until the operator keeps no node stopped. */
 void pair_operator_settle(struct world *world, struct pair_faults *faults);
 
 #endif

@@ -31,7 +31,7 @@ static inline bool start_node(struct fx *f, uint32_t node) {
     return up;
 }
 
-/* Gives the node an empty disk; the node must be down. */
+/* Gives the node a new, empty disk. The node must be down. */
 static inline void wipe_node(struct fx *f, uint32_t node) {
     world_enter(f->world, node);
     node_wipe(f->world);

@@ -33,10 +33,10 @@ static Tarry__Outcome outcome_of(const struct flat_task *task) {
     }
 }
 
-/* Predicts the reply about a task that has ended: its outcome, unless the broker has forgotten it. */
+/* Predicts the reply about a task that has ended: its outcome, unless the broker may have forgotten it. */
 static void predict_ended(struct world *world, struct prediction *prediction, const struct flat_task *task) {
     if (!task->ended) {
-        prediction->outcome = TARRY__OUTCOME__EXPIRED; /* the request itself makes the expired task end */
+        prediction->outcome = TARRY__OUTCOME__EXPIRED; /* the request finds the expired task, and so makes it end */
         return;
     }
     prediction->outcome = outcome_of(task);
@@ -49,7 +49,7 @@ static bool is_in_flight(const struct world *world, const struct row *row) {
     return row->state == ROW_LEASED && !host_holds_back(world, row);
 }
 
-/* Returns whether the time is more than 10 years ahead, which the broker refuses. */
+/* Returns whether the time is more than 10 years ahead. The broker refuses such a time. */
 static bool is_too_far(struct world *world, const Tarry__When *when) {
     uint64_t from_ms = when->kind == TARRY__WHEN__KIND__AT ? host_answers_at(world).wall_ns / NS_PER_MS : 0;
     return when->ms > from_ms + DUE_AHEAD_MAX_MS;
@@ -170,7 +170,7 @@ static bool is_over(struct world *world, const struct flat_task *task) {
     return task->ended || has_expired(world, &task->row);
 }
 
-/* Predicts a redaction's count from the result of the search. */
+/* Predicts the count in the reply to a redaction, from the result of the search for contents. */
 static void predict_count(struct world *world, struct prediction *prediction) {
     const struct core_past *past = &prediction->past[0];
     prediction->count = prediction->left = 0;
@@ -194,7 +194,8 @@ static void predict_redact(struct world *world, struct prediction *prediction, c
         return;
     }
     const struct flat_task *task = meant(head, ref);
-    if (task && !ref->id && is_over(world, task)) { /* an expired task does not hide a dead letter */
+    if (task && !ref->id &&
+        is_over(world, task)) { /* if the live task has expired, the reference means a dead letter with its key */
         const struct flat_task *dead = flat_dead(head, task->row.queue, ref->key.data, ref->key.len);
         if (dead) task = dead;
     }
@@ -222,7 +223,8 @@ static void predict_define(const struct world *world, struct prediction *predict
     prediction->outcome = TARRY__OUTCOME__NONE;
 }
 
-/* Returns whether the queue does not exist and the table may be full. */
+/* Returns whether the queue does not exist and the table of queues may be full, so that the broker may refuse to create
+ * it. */
 static bool may_lack_place(const struct world *world, const char *name) {
     return world->options.core.queues_max && !flat_has_queue(&world->host->head, name);
 }
@@ -238,7 +240,7 @@ static bool depends_on_shares(const struct world *world, const Tarry__Ref *ref) 
            (!task->ended && task->row.state == ROW_LEASED && session_is_sharer(task->row.session));
 }
 
-/* Returns whether the new task's key may be that of a share, or the queue may be a group. */
+/* Returns whether the new task's key may be the key of a share, or the queue may be a group. */
 static bool is_of_groups(const struct world *world, const char *queue) {
     const struct flat *head = &world->host->head;
     const uint32_t number = flat_queue_number(head, queue);
@@ -301,7 +303,8 @@ void ledger_predict(struct world *world, struct request *request) {
     prediction->code = TARRY__CODE__OK;
     prediction->id = 0;
     if (!commit) {
-        /* Each execution may have another reply, and the replies cannot be distinguished, so predict only the first. */
+        /* Predicts only the first execution, because each execution may have another reply, and the replies cannot be
+         * told apart. */
         prediction->predicted = prediction->executions++ == 0 && !depends_on_shares(world, request->body->get->task);
         if (prediction->predicted) predict_get(world, prediction, request->body->get);
     } else if (commit->n_ops == 1) {

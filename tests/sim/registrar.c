@@ -7,16 +7,16 @@
 #include "../must.h"
 #include "world.h"
 
-struct coordinator { /* one node's connection, for one life of the node */
+struct coordinator { /* the connection of one node to the coordinator, for one life of the node */
     struct world *world;
     uint32_t node;
-    uint64_t seen; /* newest version that the node has seen; no later reply may be older */
+    uint64_t seen; /* newest version of the record that the node has seen; no later reply may have an older one */
     struct coordinator_watch *watches;
     uint32_t call_ms;
     uint32_t presence_ms;
-    uint64_t declare_ns; /* time before which the node does not declare */
+    uint64_t declare_ns; /* time until which the node does not declare its presence */
     char declared[COORDINATOR_PRESENCE_SIZE_MAX + 1];
-    uint64_t stood_ns; /* time since when the node knows that the registrar has its declaration */
+    uint64_t stood_ns; /* time from which on the node knows that the registrar has its declaration */
     char stood[COORDINATOR_PRESENCE_SIZE_MAX + 1];
 };
 
@@ -25,7 +25,7 @@ struct flight {
     struct coordinator_call *call;
     bool swaps;
     bool is_presence;
-    uint64_t version; /* expected version; after the call, the version of the outcome */
+    uint64_t version; /* version that the call expects; after the call, the version in its outcome */
     size_t size;
     char *value;
     enum pair_outcome outcome;
@@ -86,7 +86,8 @@ static void reply_arrives(struct world *world, void *argument, uint64_t number) 
 static void time_is_over(struct world *world, void *argument, uint64_t number) {
     struct flight *flight = argument;
     if (flight->is_over) return;
-    struct flight *lost = world_alloc(world, sizeof *lost); /* the request itself may still arrive */
+    struct flight *lost =
+        world_alloc(world, sizeof *lost); /* the reply is lost, and the request itself may still arrive */
     *lost = *flight;
     flight->is_over = true;
     lost->outcome = PAIR_UNKNOWN;
@@ -151,7 +152,7 @@ static void swap(struct world *world, struct flight *flight) {
     char message[COORDINATOR_MESSAGE_SIZE];
     flight->outcome = flight->version == now->version ? PAIR_DONE : PAIR_REFUSED;
     if (flight->outcome != PAIR_DONE) return;
-    MUST(!registrar->is_doubted); /* F-31b: both nodes have seen a later value */
+    MUST(!registrar->is_doubted); /* F-31b: both nodes have seen a later value, so a reader must not accept this one */
     struct registrar_entry before = *now;
     memcpy(now->value, flight->value, flight->size);
     now->value[flight->size] = 0;
@@ -217,7 +218,7 @@ void registrar_write_again(struct world *world) {
     tell_watchers(world);
 }
 
-/* Finds the presence of the other node. Only a follower asks for it. */
+/* Answers the question about the presence of the other node, which only a follower sends. */
 static void find_presence(struct world *world, struct flight *flight) {
     const struct registrar *registrar = world->registrar;
     uint32_t other = 1 - flight->coordinator->node;
@@ -299,7 +300,7 @@ static void declaration_stands(struct world *world, void *argument, uint64_t num
     coordinator->stood_ns = world->now_ns;
 }
 
-/* Returns the size of a presence without the leader's report about its follower, whose changes do not count. */
+/* Returns the size of the part of a presence that counts: without the leader's report about its follower. */
 static size_t told_size(const char *presence) {
     const char *heard = strstr(presence, " heard ");
     return heard != NULL ? (size_t)(heard - presence) : strlen(presence);

@@ -23,34 +23,34 @@ struct registrar_entry {
 
 struct registrar {
     struct registrar_entry now;
-    struct registrar_entry past;   /* last value of the epoch before; version 0: none */
-    struct registrar_entry newest; /* the value before the loss; valid while is_doubted */
-    bool is_doubted;               /* the record was lost or set back, and no node has written it again */
-    uint64_t
-        connections; /* number of the server's restarts from an older state; requests of earlier connections are lost */
+    struct registrar_entry past;   /* last value of the epoch before the present one; version 0: none */
+    struct registrar_entry newest; /* the value before the loss of the record; valid while is_doubted is set */
+    bool is_doubted;               /* true: the record was lost or set back, and no node has written it again */
+    uint64_t connections;   /* number of times that the server was restarted from an older state; requests of earlier
+                               connections are lost */
     bool cut[HOSTS_MAX];    /* by node: true if the node cannot reach the coordinator */
-    uint32_t lost_permille; /* per mille of the requests and replies that are lost */
-    uint32_t late_permille; /* per mille of the messages that are late, by up to late_ms */
+    uint32_t lost_permille; /* how many of 1,000 requests or replies are lost */
+    uint32_t late_permille; /* how many of 1,000 messages are late, by up to late_ms */
     uint32_t late_ms;
-    struct coordinator *open[HOSTS_MAX];  /* connection of each node's present life; NULL: none */
+    struct coordinator *open[HOSTS_MAX];  /* connection of each node in its present life; NULL: none */
     uint64_t present_until_ns[HOSTS_MAX]; /* by node: time until which its presence lasts */
     uint64_t
         present_since_ns[HOSTS_MAX]; /* by node: time since when its presence has existed without a gap or a change */
     uint64_t reached_since_ns[HOSTS_MAX]; /* by node: time since when it reaches the coordinator without a cut or lost
                                              messages */
     char present[HOSTS_MAX][COORDINATOR_PRESENCE_SIZE_MAX + 1];
-    uint64_t swaps, unknown; /* numbers of swaps and unknown outcomes */
+    uint64_t swaps, unknown; /* number of swaps, and number of calls with an unknown outcome */
 };
 
 /* Makes the world's coordinator, which its nodes call from now on. */
 void registrar_begin(struct world *world);
 /* Ends all cuts; the nodes learn the changes. */
 void registrar_heal(struct world *world);
-/* Ends losses and delays. */
+/* Ends the loss and the delay of messages. */
 void registrar_calm(struct world *world);
-/* Handles that the node's process has ended: it receives nothing more. */
+/* Ends the connection of the node, whose process has ended: it receives nothing more. */
 void registrar_forget(struct world *world, uint32_t node);
-/* Returns the value that the pair has agreed on, even if the coordinator has lost it. */
+/* Returns the newest value that the pair had agreed on, even if the coordinator has lost it. */
 const struct registrar_entry *registrar_newest(const struct registrar *registrar);
 
 /* ---- F-31b; call while not is_doubted */

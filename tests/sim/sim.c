@@ -29,7 +29,7 @@
 
 struct job { /* state of one job, in memory that it shares with the parent process */
     pid_t pid;
-    _Atomic uint64_t seed; /* seed of the current history */
+    _Atomic uint64_t seed; /* seed of the history that the job is playing */
     _Atomic uint64_t histories;
     _Atomic uint64_t simulated_ms;
     _Atomic uint64_t requests, deliveries, starts, faults;
@@ -37,7 +37,7 @@ struct job { /* state of one job, in memory that it shares with the parent proce
 
 static struct options {
     uint64_t seed;
-    uint64_t histories; /* number of histories; 0: play until the time limit */
+    uint64_t histories; /* number of histories to play; 0: play until the time limit */
     double hours;       /* time limit in hours; 0: play until the history limit */
     int jobs;
     const char *commit;
@@ -48,7 +48,7 @@ static struct options {
 typedef void play_history(struct world *world, uint64_t seed, struct history_report *report);
 
 static const struct kind {
-    const char *option; /* the option that selects this kind; "": none */
+    const char *option; /* option of the command line that selects this kind of history; "": the default */
     play_history *play;
 } kinds[] = {{"", history_play}, {"--pair", pair_history_play}, {"--steady", steady_history_play}};
 
@@ -92,7 +92,7 @@ static void work(struct job *job, uint64_t first, uint64_t step, uint64_t count,
 
 /* ---- failure */
 
-static struct world *told_world; /* the world that the handler prints */
+static struct world *told_world; /* the world whose trace the signal handler prints */
 
 static void tell_and_die(int number) {
     /* The process ends in any case, so it prints the trace although that may fail in a signal handler. */
@@ -164,13 +164,13 @@ static void start_jobs(struct job *jobs, double until_s) {
         if (pid == 0) {
             (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
             work(&jobs[i], options.seed + (uint64_t)i, step, count, until_s);
-            exit(0); /* LeakSanitizer checks for leaks */
+            exit(0); /* exit runs LeakSanitizer, which _exit would not */
         }
         jobs[i].pid = pid;
     }
 }
 
-/* Waits for all jobs. Returns the job that failed, or NULL. Ends the other jobs. */
+/* Waits for all jobs. If one fails, ends the others. Returns the job that failed, or NULL. */
 static struct job *wait_jobs(struct job *jobs, double started_s) {
     struct job *failed = NULL;
     for (int left = options.jobs; left > 0;) {
@@ -222,7 +222,7 @@ static double hours_of(const char *option, const char *value) {
     return hours;
 }
 
-/* Returns NULL if no kind of history has the option. */
+/* Returns the kind of history that the option selects; NULL: none. */
 static const struct kind *find_kind(const char *option) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kinds[i].option[0] != '\0' && strcmp(kinds[i].option, option) == 0) return &kinds[i];
@@ -269,7 +269,8 @@ static void read_options(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     read_options(argc, argv);
-    mallopt(M_MMAP_THRESHOLD, 64 << 10); /* the core's tables need fresh zero pages for each history */
+    mallopt(M_MMAP_THRESHOLD,
+            64 << 10); /* makes malloc map the core's tables freshly for each history, because they must be zero */
     /* cppcheck-suppress invalidFunctionArg ; -1 is what goes with MAP_ANONYMOUS */
     struct job *jobs = mmap(NULL, JOBS_LIMIT * sizeof *jobs, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     MUST(jobs != MAP_FAILED);

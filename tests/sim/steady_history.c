@@ -20,12 +20,12 @@
 #define FAILOVER_MS FAILOVER_AFTER_DEFAULT_MS /* tarryd's default */
 #define SOLO_MS SOLO_AFTER_DEFAULT_MS
 #define TROUBLE_EVERY_MS 4000 /* mean interval of each kind of trouble; the longest interval is twice that */
-#define LONG_MS 60000         /* upper limit of a long standstill */
-/* When the two nodes are stopped together, they stop and continue within this time of each other. */
+#define LONG_MS 60000         /* upper limit in ms of a long standstill */
+/* When both nodes are stopped together, they stop and continue within this time of each other, in ms. */
 #define APART_MS 200
 #define LEADER_STILL_MS (FAILOVER_MS / 2)
 #define LEADER_SLOW_MS (LEADER_DISK_HUNG_MS - 500)
-/* Time between two faults of the leader; in it, the follower receives answers again. */
+/* Time in ms between two faults of the leader. In it, the follower receives answers again. */
 #define LEADER_REST_MS (2 * FAILOVER_MS)
 
 struct steady {
@@ -33,7 +33,7 @@ struct steady {
     uint64_t troubles;
 };
 
-/* Returns a random time: in one case of four a long one, otherwise a short one. */
+/* Returns a random time in ms: in one of four cases a long one, otherwise a short one. */
 static uint64_t some_ms(struct world *world) {
     return 1 + random_below(&world->random, one_in(world, 4) ? LONG_MS : FAILOVER_MS);
 }
@@ -57,7 +57,7 @@ static void hang_disk(struct world *world, uint32_t node, uint64_t ms) {
     world_after_at(world, WORLD_OUTSIDE, ms * NS_PER_MS, disk_goes_on, NULL, node);
 }
 
-/* Stops a node for `ms`, unless it is already stopped for longer. */
+/* Stops a node for `ms`. Has no effect if the node is already stopped for longer. */
 static void pause_node(struct world *world, uint32_t node, uint64_t ms) {
     if (world->hosts[node].paused_until_ns < world->now_ns + ms * NS_PER_MS) world_pause(world, node, ms);
 }
@@ -93,7 +93,8 @@ static void leader_trouble(struct world *world, void *argument, uint64_t number)
         break;
     default:
         pause_both(world, ms = some_ms(world));
-        /* The stop may begin in the middle of a sync, which ends some time after the leader runs again. */
+        /* In half of the cases the stop begins in the middle of a sync, which ends some time after the leader runs
+         * again. */
         if (one_in(world, 2)) hang_disk(world, world->leader, ms + random_below(&world->random, LEADER_STILL_MS));
         break;
     }
@@ -171,7 +172,7 @@ void steady_history_play(struct world *world, uint64_t seed, struct history_repo
     world_run_until(world, world->now_ns + STEADY_NS);
     TRACE(world, "calm", "the ten minutes are over");
     steady->over = habits->over = true;
-    world_run_until(world, world->now_ns + 2 * LONG_MS * NS_PER_MS); /* wait until everything in flight has ended */
+    world_run_until(world, world->now_ns + 2 * LONG_MS * NS_PER_MS); /* waits until everything in progress has ended */
     pair_history_end(world, habits);
     pair_history_report(world, out);
     out->faults = steady->troubles;

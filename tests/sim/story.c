@@ -17,7 +17,7 @@ static void begin(struct fx *f, const struct world_options *options) {
         MUST(host_start(f->world, false));
     }
     world_enter(f->world, WORLD_OUTSIDE);
-    if (f->world->host_count > 1) world_elapse_ms(f->world, 500); /* after this time, one of the two nodes leads */
+    if (f->world->host_count > 1) world_elapse_ms(f->world, 500); /* in a pair, one of the nodes leads after 500 ms */
     f->shop = client_new(f->world, "shop");
     f->worker = client_new(f->world, "worker");
     client_hello(f->shop);
@@ -27,7 +27,7 @@ static void begin(struct fx *f, const struct world_options *options) {
 }
 
 int story_setup(void **state) {
-    static struct fx the_fixture; /* static, because the world has megabytes: it is made once */
+    static struct fx the_fixture; /* static and made once, because a world takes megabytes */
     if (!the_fixture.world) the_fixture.world = world_new();
     struct world_options options = story_options();
     begin(&the_fixture, &options);
@@ -60,7 +60,9 @@ struct model_file *log_file(struct fx *f) {
     for (int i = 0; i < MODEL_FILES_MAX; i++) {
         const struct model_entry *entry = &disk->cached[i];
         if (!strstr(entry->name, ".seg")) continue;
-        if (!last || strcmp(entry->name, last->name) > 0) last = entry; /* the names are the segments' positions */
+        if (!last || strcmp(entry->name, last->name) > 0)
+            last =
+                entry; /* the names are ordered like the segments' positions, so the last name is the last segment's */
     }
     MUST(last);
     return &disk->files[last->file];
@@ -76,8 +78,8 @@ static const char *of_broker(const char *line, size_t size) {
     return NULL;
 }
 
-/* Returns whether the line is about the broker's housekeeping: the index follows; 20 ms after the last frame a seal
- * frame is written and synced. In a pair, the seal frame is also copied and committed. */
+/* Returns whether the line is about routine work of the broker. That is: the index follows the log; 20 ms after the
+ * last frame a seal frame is written and synced, and in a pair copied and committed. */
 static bool is_housekeeping(const char *line, size_t size, unsigned long *seal) {
     static const char append[] = "append #";
     static const char *const verbs[] = {"durable #", "has #", "committed #"};

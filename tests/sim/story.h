@@ -33,7 +33,7 @@ struct fx {
 
 int story_setup(void **state);
 int story_teardown(void **state);
-/* Returns the default options of stories, with which a story may begin again. */
+/* Returns the default options of stories, with which a story may start a new world. */
 struct world_options story_options(void);
 void story_begin_again(struct fx *f, const struct world_options *options);
 
