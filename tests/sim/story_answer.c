@@ -109,7 +109,7 @@ static void the_same_answer_comes_from_the_log_after_a_crash(void **state) { /* 
     f->shop->link.cut_down = true;
     struct request *payment = client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
     SIM_ELAPSE(f, 50);
-    host_index_now(f->world); /* no frame is left to replay: the outcomes come from the index */
+    host_index_now(f->world); /* the index has everything, so a start replays no frame: outcomes come from the index */
     host_kill(f->world, HOST_POWER_LOST);
     assert_true(host_start(f->world, false));
     f->shop->link.cut_down = false;
@@ -138,7 +138,7 @@ static void what_lies_outside_the_limits_is_forgotten_never_executed(void **stat
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
     SIM_ELAPSE(f, 50);
     SIM_SKIP(f);
-    client_repeat(f->shop, placed); /* a copy of the commit that was in flight for a long time */
+    client_repeat(f->shop, placed); /* a copy of the first commit arrives, which was in flight for a long time */
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1150] shop repeats #3\n"
                  "[1152] shop < refused: forgotten #3\n");
@@ -218,7 +218,8 @@ static void a_payment_that_comes_too_late_is_told_who_has_the_task(void **state)
     client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 501);
     SIM_SKIP(f);
-    client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false)); /* the task's lease is being synced */
+    client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"),
+                                         false)); /* the cancel arrives while the task's lease is being synced */
     SIM_ELAPSE(f, 100);
     SIM_TRACE(f, "[1501] shop > cancel orders order-1 #5\n"
                  "[1502] worker gets task 1, delivery 1\n"
@@ -234,10 +235,10 @@ static void a_delivery_that_provably_never_left_does_not_count(void **state) {
     client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 400);
     SIM_SKIP(f);
-    f->worker->stalled = true; /* the worker reads nothing, so the delivery stays in the broker */
+    f->worker->stalled = true; /* the worker does not read from its lane, so the delivery stays in the broker */
     SIM_ELAPSE(f, 200);
     f->worker->wants_session = false;
-    client_break_pipe(f->worker); /* the delivery was never sent */
+    client_break_pipe(f->worker); /* the connection breaks before the delivery was sent */
     SIM_ELAPSE(f, 50);
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
     SIM_ELAPSE(f, 50);
@@ -261,7 +262,8 @@ static void a_delivery_that_may_have_been_seen_counts(void **state) { /* TRUE-1,
     SIM_ELAPSE(f, 600);
     SIM_SKIP(f);
     f->worker->wants_session = false;
-    client_break_pipe(f->worker); /* the worker has the task, and may be working on it */
+    client_break_pipe(
+        f->worker); /* the connection breaks after the worker got the task, so the worker may be working on it */
     SIM_ELAPSE(f, 50);
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
     SIM_ELAPSE(f, 50);
@@ -293,10 +295,11 @@ static void who_may_have_acted_is_known_after_a_delivery_that_never_left(void **
     SIM_ELAPSE(f, 600);
     uint64_t session = f->worker->session;
     f->worker->wants_session = false;
-    client_break_pipe(f->worker); /* the worker has the task, and may be working on it */
+    client_break_pipe(
+        f->worker); /* the connection breaks after the worker got the task, so the worker may be working on it */
     SIM_ELAPSE(f, 50);
     SIM_SKIP(f);
-    other->stalled = true; /* the other worker will never get the task */
+    other->stalled = true; /* the other worker does not read from its lane, so it will never get the task */
     subscribe(other, "orders");
     SIM_ELAPSE(f, 100);
     other->wants_session = false;

@@ -19,7 +19,8 @@ static void a_stopped_worker_that_wakes_up_is_told(void **state) {
     client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
     SIM_ELAPSE(f, 200);
     struct held old = f->worker->held[0];
-    f->worker->link.cut_up = f->worker->link.cut_down = true; /* the worker is stopped: no heartbeat, no ack */
+    f->worker->link.cut_up = f->worker->link.cut_down =
+        true; /* the worker's process is stopped, so it sends neither heartbeats nor acks */
     struct client *second = second_worker(f);
     subscribe(second, "orders");
     SIM_SKIP(f);
@@ -88,7 +89,7 @@ static void a_worker_that_comes_back_keeps_its_leases(void **state) {
     assert_true(host_start(f->world, false));
     SIM_SKIP(f);
     SIM_ELAPSE(f, 5000);
-    /* The same task comes with the same token; no new lease is made. */
+    /* The worker gets the same task with the same token, because the broker makes no new lease. */
     SIM_TRACE(f, "[1201] worker has lost its lane\n"
                  "[1201] worker > subscribe, to go on\n"
                  "[1202] broker append #12 session\n"
@@ -113,7 +114,7 @@ static void a_connection_on_the_lane_before_is_none(void **state) { /* KEEP-1, F
     client_schedule(f->shop, .key = "order-1", .delay_ms = 20);
     subscribe(f->worker, "orders");
     while (!f->worker->lane_up) assert_true(world_step(f->world));
-    f->world->options.wake.least_us = 3000; /* a thread notices the broken connection 3 ms later */
+    f->world->options.wake.least_us = 3000; /* from now on, a thread notices a broken connection 3 ms later */
     client_on_pipe_broken(f->worker, f->worker->session);
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 20 ms #3\n"
@@ -173,7 +174,8 @@ static void a_worker_that_lost_its_lane_unheard_is_told(void **state) { /* KEEP-
                  "[14361] worker gets task 1, delivery 1\n"
                  "[14370] broker durable #17\n"
                  "[14371] worker gets task 2, delivery 1\n");
-    assert_int_equal(f->worker->held_count, 3); /* the first task comes again, with the same token */
+    assert_int_equal(f->worker->held_count,
+                     3); /* the first task comes again with the same token, so the worker has three */
 }
 
 /* ---- F-13: the broker is paused */
@@ -186,7 +188,8 @@ static void what_lay_in_the_sockets_of_a_stopped_broker_counts(void **state) { /
     client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
     SIM_ELAPSE(f, 200);
     SIM_SKIP(f);
-    world_pause(f->world, 0, 20000); /* a lease lasts 1 s, a silent session 10 s */
+    world_pause(f->world, 0,
+                20000); /* the stop is longer than a lease (1 s) and than a silent session may live (10 s) */
     SIM_ELAPSE(f, 900);
     client_settle(f->worker, &f->worker->held[0], op_ack(f->world, &f->worker->held[0]));
     SIM_ELAPSE(f, 30000);
@@ -224,7 +227,8 @@ static void what_lay_in_the_sockets_of_a_broker_that_waited_for_its_disk_counts(
         SIM_ELAPSE(f, 1);
     }
     assert_true(host->awaits_batch);
-    world_pause(f->world, 0, STILL_MS); /* a lease lasts 1 s, a silent session 10 s */
+    world_pause(f->world, 0,
+                STILL_MS); /* the stop is longer than a lease (1 s) and than a silent session may live (10 s) */
     SIM_ELAPSE(f, 100);
     client_settle(f->worker, &f->worker->held[0], op_ack(f->world, &f->worker->held[0]));
     SIM_ELAPSE(f, STILL_MS);
@@ -234,12 +238,12 @@ static void what_lay_in_the_sockets_of_a_broker_that_waited_for_its_disk_counts(
     assert_true(f->worker->session != 0);
 }
 
-/* A deadline at which the sleeping broker wanted to wake up is handled like any other deadline. */
+/* A sleeping broker that was stopped past the time at which it wanted to wake up first reads its sockets, too. */
 static void a_deadline_that_a_broker_slept_through_waits_for_the_sockets(void **state) { /* TIME-2, F-13 */
     struct fx *f = *state;
     subscribe(f->worker, "orders");
     client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
-    SIM_ELAPSE(f, 900); /* the lease has 400 ms left */
+    SIM_ELAPSE(f, 900); /* 400 ms before the end of the lease */
     SIM_SKIP(f);
     world_pause(f->world, 0, 3000);
     SIM_ELAPSE(f, 100);
@@ -456,7 +460,7 @@ static void a_pool_gets_as_many_as_wait_behind_it_and_what_they_hold_is_theirs(v
     assert_true(host_start(f->world, false));
     SIM_ELAPSE(f, CLAIM_AFTER_START_MS + 1000); /* no client has claimed the session */
     for (uint64_t id = 1; id <= 3; id++) assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_LEASED);
-    SIM_ELAPSE(f, 60000); /* the leases of the three tasks end at their deadline */
+    SIM_ELAPSE(f, 60000); /* the leases of the three tasks have ended at their deadline */
     for (uint64_t id = 1; id <= 3; id++) assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_WAITING);
     SIM_SKIP(f);
 }
@@ -468,8 +472,7 @@ static void what_connections_of_a_dead_broker_held_is_ready_at_once(void **state
     SIM_ELAPSE(f, 50);
     subscribe_pool(f, 8);
     assert_int_equal(f->worker->held_count, 3);
-    client_unsubscribe(f->worker,
-                       false); /* the pooled session leaves; its consumers keep their tasks, as those of any pool do */
+    client_unsubscribe(f->worker, false); /* the pooled session ends; its consumers keep their tasks, as in any pool */
     SIM_ELAPSE(f, 20000);
     for (uint64_t id = 1; id <= 3; id++) assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_LEASED);
     f->worker->wants_session = false;

@@ -10,7 +10,7 @@ static void limit(struct fx *f, size_t near_max, uint64_t index_lag_max) {
     story_begin_again(f, &options);
 }
 
-/* Schedules `count` tasks; each is due `step_ms` before the task scheduled before it. */
+/* Schedules `count` tasks, the latest first: each is due `step_ms` before the one scheduled before it. */
 static void schedule_many(struct fx *f, const char *queue, size_t count, uint64_t delay_ms, uint64_t step_ms) {
     for (size_t done = 0; done < count;) {
         size_t part = count - done < 64 ? count - done : 64;
@@ -48,7 +48,7 @@ static void over_capacity_a_schedule_is_refused_undecided_and_an_ack_is_not(void
     subscribe(f->worker, "orders");
     client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
     SIM_ELAPSE(f, 200);
-    host_hold_index(f->world); /* the index lags by more than four records */
+    host_hold_index(f->world); /* the index is stopped, so that it lags by more than four records */
     schedule_many(f, "calls", 5, 60000, 0);
     SIM_ELAPSE(f, 50);
     SIM_SKIP(f);
@@ -57,7 +57,8 @@ static void over_capacity_a_schedule_is_refused_undecided_and_an_ack_is_not(void
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1250] shop > schedule orders order-2 in 60000 ms #6\n"
                  "[1252] shop < refused: busy #6\n");
-    assert_int_equal(core_position(f->world->host->core), position); /* the core decided nothing and recorded nothing */
+    assert_int_equal(core_position(f->world->host->core),
+                     position); /* the refused commits have added nothing to the log */
     client_settle(f->worker, &f->worker->held[0], op_ack(f->world, &f->worker->held[0]));
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1300] worker > ack task 1 #7\n"
@@ -92,7 +93,7 @@ static void a_core_whose_disk_hangs_waits_for_a_batch(void **state) { /* CALM-1 
     SIM_ELAPSE(f, 100);
     assert_int_equal(host->batches, TURN_BATCHES_MAX);
     assert_int_equal(host->frame_count,
-                     frames + ASKED + 1); /* one frame for each commit, and a seal: everything was decided */
+                     frames + ASKED + 1); /* the core has decided all commits: one frame each, and one seal frame */
     uint64_t answers = f->world->ledger.answers;
     for (int i = 0; i < QUESTIONS; i++) {
         Tarry__Request *request = world_alloc(f->world, sizeof *request);
@@ -144,7 +145,8 @@ static void a_crowd_in_one_millisecond_holds_up_nobody(void **state) { /* F-38 *
         1); /* the letter is delivered although 256 tasks of another queue are due in the same millisecond */
     SIM_ELAPSE(f, 5000);
     assert_int_equal(seen_count, 256);
-    for (size_t i = 1; i < seen_count; i++) assert_true(seen[i] > seen[i - 1]); /* equal due times: lowest id first */
+    for (size_t i = 1; i < seen_count; i++)
+        assert_true(seen[i] > seen[i - 1]); /* tasks with the same due time are delivered in the order of their ids */
 }
 
 /* ---- F-39 */
@@ -175,7 +177,7 @@ static void overdue_tasks_without_a_consumer_harm_no_other_queue(void **state) {
     SIM_ELAPSE(f, 50);
     let_work(f, 10, (const char *const[]){"orders", NULL});
     SIM_ELAPSE(f, 5000);
-    assert_int_equal(seen_count, 256); /* the broker dropped no task to free memory */
+    assert_int_equal(seen_count, 256); /* all tasks arrive, so the broker has dropped none to free memory */
 }
 
 /* ---- F-41 */

@@ -10,7 +10,7 @@ static void a_schedule_is_answered_only_after_its_sync(void **state) { /* LOG-1 
     host_hold_sync(f->world);
     client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 100);
-    /* The commit is decided and written, but the shop has no reply yet. */
+    /* The commit is decided and written, but its sync has not ended, so the shop has no reply. */
     SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 500 ms #3\n"
                  "[1001] broker append #5 queue orders\n"
                  "[1001] broker append #6 scheduled 1\n");
@@ -28,7 +28,8 @@ static void a_delivery_leaves_only_after_the_sync_of_its_lease(void **state) { /
     SIM_SKIP(f);
     host_hold_sync(f->world);
     SIM_ELAPSE(f, 500);
-    /* The task is leased, but the worker has not seen it: after a power failure the lease would never have existed. */
+    /* The task is leased, but the lease's sync has not ended, so the worker has not seen the task. After a power
+     * failure the lease would never have existed. */
     SIM_TRACE(f, "[1451] broker append #9 leased 1\n");
     host_release_sync(f->world);
     SIM_ELAPSE(f, 20);
@@ -43,7 +44,7 @@ static void a_refusal_waits_for_what_it_saw(void **state) { /* LOG-1 */
     SIM_ELAPSE(f, 5);
     struct request *other = client_schedule(f->worker, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 100);
-    /* After a power failure, the reply `exists` would be wrong. */
+    /* A second schedule must not be answered `exists` yet, because that would be wrong after a power failure. */
     SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 500 ms #3\n"
                  "[1001] broker append #5 queue orders\n"
                  "[1001] broker append #6 scheduled 1\n"
@@ -176,7 +177,7 @@ static void a_failed_sync_ends_the_broker_and_the_repeat_finds_the_truth(void **
     disk->fail_at = disk->calls + 1;
     disk->fail_error = -EIO;
     SIM_ELAPSE(f, 100);
-    /* No client has learned that the task exists. */
+    /* The schedule was not answered, so no client has learned that the task exists. */
     SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 500 ms #3\n"
                  "[1001] broker append #5 queue orders\n"
                  "[1001] broker append #6 scheduled 1\n"
@@ -195,7 +196,7 @@ static void a_failed_sync_ends_the_broker_and_the_repeat_finds_the_truth(void **
 
 static void short_writes_are_finished(void **state) { /* F-3 */
     struct fx *f = *state;
-    f->world->host->disk->short_io = true; /* every eighth call reads or writes only a part */
+    f->world->host->disk->short_io = true; /* from now on, every eighth call of the disk reads or writes only a part */
     for (int i = 0; i < 50; i++) {
         client_schedule(f->shop, .queue = "calls", .delay_ms = 60000);
         SIM_ELAPSE(f, 20);
@@ -213,11 +214,12 @@ static void short_writes_are_finished(void **state) { /* F-3 */
 
 static void a_torn_tail_is_cut_and_what_was_answered_is_not(void **state) { /* LOG-5, F-1 */
     struct fx *f = *state;
-    f->world->host->disk->seed = 8; /* this seed selects the sectors that survive */
+    f->world->host->disk->seed = 8; /* with this seed, the sectors that survive are those that the test needs */
     client_schedule(f->shop, .key = "order-1", .delay_ms = 5000);
     SIM_ELAPSE(f, 100);
     host_hold_sync(f->world);
-    for (int i = 0; i < 8; i++) client_schedule(f->shop, .queue = "calls", .delay_ms = 5000); /* no reply is sent */
+    for (int i = 0; i < 8; i++)
+        client_schedule(f->shop, .queue = "calls", .delay_ms = 5000); /* without a sync, the clients get no replies */
     SIM_ELAPSE(f, 5);
     SIM_SKIP(f);
     host_kill(f->world, HOST_POWER_LOST);
@@ -234,7 +236,7 @@ static void a_seal_protects_the_last_answer(void **state) { /* LOG-5 */
     f->wordy = true;
     client_schedule(f->shop, .key = "order-1", .delay_ms = 5000);
     SIM_ELAPSE(f, 100);
-    /* The seal frame says that everything before it is durable, so damage there is not a torn tail. */
+    /* The seal frame says that everything before it is durable, so damage before it is no torn tail. */
     SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 5000 ms #3\n"
                  "[1001] broker append #5 queue orders\n"
                  "[1001] broker append #6 scheduled 1\n"
@@ -248,7 +250,7 @@ static void a_flipped_bit_in_what_was_answered_is_refused(void **state) { /* LOG
     struct fx *f = *state;
     uint64_t position = core_position(f->world->host->core);
     client_schedule(f->shop, .key = "order-1", .delay_ms = 5000);
-    SIM_ELAPSE(f, 200); /* the reply is sent, and a seal frame follows after 20 ms without a commit */
+    SIM_ELAPSE(f, 200); /* the reply is sent, and 20 ms later a seal frame follows */
     SIM_SKIP(f);
     host_kill(f->world, HOST_KILLED);
     struct model_file *file = log_file(f);
@@ -275,7 +277,7 @@ static void a_segment_whose_deletion_is_undone_refuses_no_start(void **state) {
     options.retain_size = 1;
     story_begin_again(f, &options);
     struct model_disk *disk = f->world->host->disk;
-    host_hold_index(f->world); /* while the index is held back, no segment is retired */
+    host_hold_index(f->world); /* while the index is stopped, no segment is retired */
     for (int i = 0; i < 30; i++) {
         client_schedule(f->shop, .queue = "calls", .delay_ms = 60000);
         SIM_ELAPSE(f, 20);
@@ -285,15 +287,15 @@ static void a_segment_whose_deletion_is_undone_refuses_no_start(void **state) {
     struct faults faults = {.flip = {.active = true, .name = "0000000000001000.seg", .offset = 3000, .bit = 4}};
     struct model_file *file = model_lookup(disk, faults.flip.name);
     file->cached[faults.flip.offset] ^=
-        1u << faults.flip.bit; /* behind the segment's header, where only a start reads it */
+        1u << faults.flip.bit; /* the flipped bit is behind the segment's header, where only a start reads it */
     file->durable[faults.flip.offset] ^= 1u << faults.flip.bit;
-    disk->fail_at = disk->calls + 2; /* the deletion of the file succeeds, but the sync of its directory fails */
+    disk->fail_at = disk->calls + 2; /* the file is deleted, but the next call, the sync of its directory, fails */
     disk->fail_error = -EIO;
     host_release_index(f->world);
     SIM_ELAPSE(f, 500);
     assert_null(model_lookup(disk, faults.flip.name));
     faults_repair(f->world, &faults);
-    disk->change_count = 0; /* the deletion is lost */
+    disk->change_count = 0; /* a loss of power undoes the deletion */
     host_kill(f->world, HOST_POWER_LOST);
     assert_ptr_equal(model_lookup(disk, faults.flip.name), file);
     assert_true(host_start(f->world, false));
@@ -335,7 +337,7 @@ static void a_full_disk_refuses_new_tasks_and_still_takes_acks(void **state) { /
     client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
     client_schedule(f->shop, .key = "order-2", .delay_ms = 60000);
     SIM_ELAPSE(f, 200);
-    disk->room = model_room_used(disk); /* other files have filled the disk */
+    disk->room = model_room_used(disk); /* other files have used up the disk's free space */
     SIM_ELAPSE(f, 100);
     SIM_SKIP(f);
     struct request *late = client_schedule(f->shop, .key = "order-3", .delay_ms = 500);
@@ -376,7 +378,7 @@ static void a_new_segment_has_its_name_before_it_is_relied_on(void **state) { /*
     log_stats(f->world->host->log, &stats);
     assert_true(stats.segments > 2);
     SIM_SKIP(f);
-    host_kill(f->world, HOST_POWER_LOST); /* names that were not synced are lost */
+    host_kill(f->world, HOST_POWER_LOST); /* a loss of power removes names of files that were not synced */
     assert_true(host_start(f->world, false));
     assert_int_equal(core_live(f->world->host->core), 40);
     SIM_TRACE(f, "[1800] broker loses power\n"
@@ -391,7 +393,7 @@ static void killed_before_the_sync_the_repeat_is_answered_once(void **state) { /
     host_hold_sync(f->world);
     struct request *placed = client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 50);
-    host_kill(f->world, HOST_KILLED); /* the page cache keeps the frame */
+    host_kill(f->world, HOST_KILLED); /* the process is killed, but the page cache keeps the frame */
     host_release_sync(f->world);
     assert_true(host_start(f->world, false));
     client_repeat(f->shop, placed);
@@ -414,7 +416,9 @@ static void what_a_start_has_kept_it_has_synced(void **state) {
     client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
     SIM_ELAPSE(f, 50);
     SIM_SKIP(f);
-    host_kill(f->world, HOST_KILLED); /* the page cache keeps the frame; the disk may not have it */
+    host_kill(
+        f->world,
+        HOST_KILLED); /* the process is killed; the page cache keeps the frame, although the disk may not have it */
     assert_true(host_start(f->world, false));
     host_kill(f->world, HOST_POWER_LOST);
     assert_true(host_start(f->world, false));
@@ -430,7 +434,8 @@ static void what_a_start_has_kept_it_has_synced(void **state) {
 
 static void killed_after_the_sync_the_repeat_is_answered_once(void **state) { /* F-10, ONCE-1 */
     struct fx *f = *state;
-    f->shop->link.cut_down = true; /* the commit is durable, and the reply is lost with the process */
+    f->shop->link.cut_down =
+        true; /* the shop gets no reply: the commit is durable, and the reply is lost with the process */
     struct request *placed = client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 50);
     host_kill(f->world, HOST_KILLED);

@@ -13,7 +13,7 @@ static int setup(void **state) {
     return 0;
 }
 
-/* Waits until the two nodes have the frames; no story checks the trace of that. */
+/* Schedules an order and waits until both nodes have its frames. Stories do not compare that part of the trace. */
 static void acknowledge_an_order(struct fx *f) {
     (void)client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
     SIM_ELAPSE(f, 100);

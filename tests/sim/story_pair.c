@@ -37,7 +37,7 @@ static void an_answer_waits_for_both_disks(void **state) { /* F-24: R3 */
                  "[1014] shop < scheduled, task 1 #3\n");
 }
 
-static void a_leader_that_is_cut_off_answers_nobody(void **state) { /* F-24: split brain */
+static void a_leader_that_is_cut_off_answers_nobody(void **state) { /* Proves F-24 (split brain). */
     struct fx *f = *state;
     cut_off(f, 0, true);
     struct request *lost = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
@@ -59,7 +59,8 @@ static void a_leader_that_is_cut_off_answers_nobody(void **state) { /* F-24: spl
                  "[1273] node 1 durable #9\n"
                  "[1273] node 1 committed #9\n"
                  "[2011] node 0 waits for its follower, and says so\n");
-    assert_false(lost->answered); /* the leader still counts its follower, and cannot change that at the coordinator */
+    assert_false(
+        lost->answered); /* no reply: the leader still counts its follower, and cannot change that at the coordinator */
     assert_false(question->answered);
     f->shop->node = 1;
     client_repeat_open(f->shop);
@@ -79,7 +80,7 @@ static void an_old_leader_returns_and_what_nobody_was_told_is_put_aside(void **s
     SIM_ELAPSE(f, 1500);
     SIM_SKIP(f);
     cut_off(f, 0, false);
-    SIM_ELAPSE(f, 6000); /* a call to the coordinator ends after 5 s */
+    SIM_ELAPSE(f, 6000); /* waits until a call to the coordinator has ended by its timeout of 5 s */
     SIM_TRACE(f, "[6560] node 0 has ended, epoch 1\n"
                  "[6560] node 0 is deposed: another node leads\n"
                  "[6565] node 0 is killed\n"
@@ -109,7 +110,7 @@ static void what_a_follower_hears_once_it_has_read_says_nothing_of_its_answer(vo
         SIM_ELAPSE(f, later_ms);
         struct request *question = look(f->worker, "order-1");
         SIM_ELAPSE(f, 1000);
-        assert_true(question->answered); /* node_check_fresh has checked the answer */
+        assert_true(question->answered); /* the answer has come, and node_check_fresh has checked its age */
     }
     SIM_SKIP(f);
 }
@@ -265,7 +266,7 @@ static void a_directory_of_another_cluster_is_refused(void **state) { /* F-29 */
 
 static void a_coordinator_whose_reply_is_lost_has_done_it_or_not(void **state) { /* F-30: R4 */
     struct fx *f = *state;
-    f->world->registrar->lost_permille = 640; /* per mille of the requests and replies that are lost */
+    f->world->registrar->lost_permille = 640; /* 64 % of the requests and replies are lost */
     kill_node(f, 1, HOST_KILLED);
     struct request *request = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
     SIM_ELAPSE(f, 60000);
@@ -372,7 +373,7 @@ static void a_promotions_clock_is_what_the_next_start_goes_on_from(void **state)
     f->worker->node = 1;
     SIM_ELAPSE(f, 1000);
     subscribe(f->worker, "orders");
-    SIM_ELAPSE(f, 5000); /* the ledger checks how long the task has truly waited */
+    SIM_ELAPSE(f, 5000); /* the ledger checks that the task is not early by the true time */
     assert_int_equal(f->worker->held_count, 1);
     SIM_TRACE(f, "[4200] node 1 is killed\n"
                  "[4200] node 1 starts\n"
@@ -422,7 +423,7 @@ static void who_leads_as_it_wakes_up_does_not_put_time_back(void **state) { /* T
     SIM_SKIP(f);
     world_pause(f->world, 1, 2000);
     kill_node(f, 0, HOST_KILLED);
-    SIM_ELAPSE(f, 2100); /* flat.c checks each frame's time */
+    SIM_ELAPSE(f, 2100); /* flat.c checks that the first frame's time is not before the last one's */
     SIM_TRACE(f, "[5500] operator stops node 1 for 2000 ms\n"
                  "[5500] node 0 is killed\n"
                  "[7500] node 1 has overslept, and gives the other node its time again\n"
@@ -495,7 +496,7 @@ static void where_the_two_parted_is_retired_and_what_the_old_leader_wrote_is_kep
     struct fx *f = *state;
     struct node *old = f->world->hosts[0].node;
     cut_off(f, 0, true);
-    schedule_some(f, 0, 12); /* these commits were acknowledged to no client */
+    schedule_some(f, 0, 12); /* commits that no client gets a reply to */
     SIM_ELAPSE(f, 1000);
     schedule_some(f, 1, 6);
     uint64_t start = log_start(f->world->hosts[1].log);

@@ -4,7 +4,7 @@
 
 #include "frame.h"
 
-/* Makes a task that was acked and whose content is in the log. */
+/* Makes a task that has been acked and whose content is still in the log. */
 static void an_order_was_closed(struct fx *f) {
     subscribe(f->worker, "orders");
     client_schedule(f->shop, .key = "order-1", .delay_ms = 10);
@@ -18,7 +18,7 @@ static struct request *redact(struct fx *f, Tarry__Ref *task) {
     return client_commit_one(f->shop, op_redact(f->world, task, 0, 0, 0));
 }
 
-/* Returns whether the content of the task with that id is still readable in the log (not only zeros). */
+/* Returns whether the content of the task is still readable in the log, and not only zeros. */
 static bool is_readable(struct fx *f, uint64_t id) {
     const struct row *row = &f->world->host->head.tasks[id].row;
     uint8_t content[256];
@@ -89,7 +89,7 @@ static void a_kill_before_the_erasing_is_made_up_for(void **state) { /* LOG-3 */
     assert_false(is_readable(f, 1));
 }
 
-/* Redacts by an id that was guessed: the search for contents began before such a task existed. */
+/* Redacts a task by an id that was guessed. The search for contents began before a task with that id existed. */
 static void a_task_that_came_during_the_search_is_not_said_to_be_redacted(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     struct world_options options = story_options();

@@ -4,7 +4,7 @@
 #include "pair_story.h"
 #include "registrar.h"
 
-/* Without the announcement, the leader would wait 600 ms for the follower. */
+/* A follower that stops announces it. Without the announcement the leader would wait 600 ms for it. */
 static void a_follower_that_stops_in_order_is_not_waited_for(void **state) { /* F-27 */
     struct fx *f = *state;
     stop_node(f, 1);
@@ -264,8 +264,8 @@ static void who_cannot_ask_at_the_coordinator_deposes_nobody(void **state) { /* 
     assert_int_equal(f->world->leader, 0);
 }
 
-/* An answer takes longer than the silence after which the follower probes its leader and asks again. It is accepted
- * nevertheless. */
+/* A reply may take longer than the silence after which the follower probes its leader and asks again. The follower
+ * still accepts the reply. */
 static void answers_that_are_slow_are_taken(void **state) { /* F-16 */
     struct fx *f = *state;
     f->world->options.net.least_us = 200000;

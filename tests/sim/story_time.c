@@ -4,7 +4,7 @@
 #define HOUR_MS (3600 * 1000)
 #define DAY_MS (24ll * HOUR_MS)
 
-/* Returns the machine's wall time. */
+/* Returns the wall time of the broker's machine in ms. */
 static uint64_t wall_ms(struct fx *f) {
     return world_real_ns(f->world) / NS_PER_MS;
 }
@@ -49,7 +49,7 @@ static void without_a_delay_it_is_due_at_its_receipt(void **state) { /* TIME-1 *
     SIM_TRACE(f, "[1100] shop > schedule orders order-1 in 0 ms #4\n"
                  "[1101] broker append #7 queue orders\n"
                  "[1101] broker append #8 scheduled 1\n"
-                 "[1101] broker append #9 leased 1\n"); /* the lease is made at once, not at [1102] */
+                 "[1101] broker append #9 leased 1\n"); /* the lease must be made at once, and not at [1102] */
 }
 
 static void a_millisecond_is_a_millisecond(void **state) { /* TIME-1 */
@@ -103,7 +103,7 @@ static void a_clock_set_back_while_it_is_down_shortens_no_delay(void **state) { 
     subscribe(f->worker, "orders");
     SIM_ELAPSE(f, 100);
     SIM_SKIP(f);
-    SIM_ELAPSE(f, 500); /* after a boot of the machine, the age of the last frame is unknown */
+    SIM_ELAPSE(f, 500); /* after a boot of the machine, nobody knows how long ago the last frame was written */
     SIM_TRACE(f, "[1820] broker append #11 leased 1\n"
                  "[1830] broker durable #11\n"
                  "[1871] worker gets task 1, delivery 1\n");
@@ -120,7 +120,7 @@ static void within_a_boot_a_delay_is_what_it_is_whatever_the_clock_says_meanwhil
     subscribe(f->worker, "orders");
     SIM_ELAPSE(f, 100);
     SIM_SKIP(f);
-    SIM_ELAPSE(f, 500); /* BOOTTIME shows how long the broker was down */
+    SIM_ELAPSE(f, 500); /* within one boot, BOOTTIME shows how long the broker was down */
     SIM_TRACE(f, "[1502] worker gets task 1, delivery 1\n");
 }
 
@@ -277,7 +277,7 @@ static void a_smear_moves_no_delay(void **state) { /* F-33 */
     client_schedule(f->shop, .key = "absolute", .at_ms = wall_ms(f) + 1100);
     SIM_ELAPSE(f, 100);
     SIM_SKIP(f);
-    for (int i = 0; i < 5; i++) { /* the clock loses 1 ms in 100 ms */
+    for (int i = 0; i < 5; i++) { /* the wall clock loses 1 ms in each 100 ms */
         world_jump_wall(f->world, -1);
         SIM_ELAPSE(f, 100);
     }
@@ -320,7 +320,7 @@ static void a_leap_second_makes_an_absolute_time_a_second_later(void **state) { 
     client_schedule(f->shop, .key = "absolute", .at_ms = wall_ms(f) + 1500);
     SIM_ELAPSE(f, 1000);
     SIM_SKIP(f);
-    world_jump_wall(f->world, -1000); /* the last second of the day occurs twice */
+    world_jump_wall(f->world, -1000); /* the leap second: the last second of the day occurs twice */
     SIM_ELAPSE(f, 2000);
     SIM_TRACE(f, "[2000] clock -1000 ms\n"
                  "[2451] broker append #10 leased 1\n"
@@ -336,7 +336,7 @@ static void the_year_2038_is_a_year_like_others(void **state) { /* F-35 */
     host_kill(f->world, HOST_KILLED);
     int64_t border_ms = (INT64_C(1) << 31) * 1000;
     world_jump_wall(f->world, border_ms - 1000 - (int64_t)wall_ms(f));
-    assert_true(host_start(f->world, true)); /* an operator says that the clock is right */
+    assert_true(host_start(f->world, true)); /* starts with an operator's word that the clock is right */
     subscribe(f->worker, "orders");
     client_schedule(f->shop, .key = "delay", .delay_ms = 1500);
     client_schedule(f->shop, .key = "absolute", .at_ms = (uint64_t)border_ms + 1);

@@ -17,11 +17,11 @@ struct happening {
     happen *run;
     void *argument;
     uint64_t number;
-    uint32_t place; /* machine on which the event happens (world.h) */
+    uint32_t place; /* number of the machine on which the event happens (world.h) */
 };
 
 struct timeline {
-    struct happening *items; /* a binary heap */
+    struct happening *items; /* the events, as a binary heap */
     size_t count;
     size_t capacity;
     uint64_t order;
@@ -30,7 +30,7 @@ struct timeline {
 void timeline_clear(
     struct timeline *timeline); /* removes all events; the memory stays allocated for the next history */
 void timeline_free(struct timeline *timeline);
-/* Adds an event; sets its `order`. */
+/* Adds an event, and sets its field `order`. */
 void timeline_add(struct timeline *timeline, const struct happening *happening);
 /* Returns the time of the next event; UINT64_MAX: there is none. */
 uint64_t timeline_next_ns(const struct timeline *timeline);

@@ -18,7 +18,7 @@
 struct trace {
     bool on;
     bool live;  /* prints each line to standard error at once (SIM_TRACE=1) */
-    char *text; /* lines since the last trace_take; grows */
+    char *text; /* the lines since the last trace_take; the block grows */
     size_t size;
     size_t room;
 };
@@ -30,9 +30,9 @@ void trace_line(struct world *world, const char *who, const char *format, ...) _
         if ((world)->trace.on) trace_line(world, __VA_ARGS__);                                                         \
     } while (0)
 
-/* Returns the lines since the last call, which are valid until the next line; "" if there are none. */
+/* Returns the lines since the last call; "" if there are none. Valid until a line is added. */
 const char *trace_take(struct world *world);
-/* Prints the last TRACE_LAST_LINES lines that were not taken to standard error. */
+/* Prints the last TRACE_LAST_LINES lines to standard error. */
 void trace_print_last(const struct trace *trace);
 void trace_free(struct trace *trace);
 

@@ -38,11 +38,11 @@ static void add(struct truth *truth, const struct host *host, size_t count) {
 
 void truth_lead(struct world *world, uint32_t epoch) {
     struct truth *truth = &world->truth;
-    MUST(epoch < TRUTH_EPOCHS_MAX && !truth->leaders[epoch]); /* each epoch may belong to only one run of one node */
+    MUST(epoch < TRUTH_EPOCHS_MAX && !truth->leaders[epoch]); /* only one run of one node may lead in an epoch */
     truth->leaders[epoch] = (uint8_t)(1 + world->host->number);
     MUST(epoch > truth->epoch); /* R6 */
     truth->epoch = epoch;
-    MUST(truth_has(world, world->host, truth->count)); /* no acknowledged frame is lost */
+    MUST(truth_has(world, world->host, truth->count)); /* the log must have all acknowledged frames */
 }
 
 void truth_acknowledge(struct world *world, uint64_t position) {
@@ -51,7 +51,9 @@ void truth_acknowledge(struct world *world, uint64_t position) {
     if (!host->node) return;
     size_t count = host_frames_below(host, position);
     MUST(truth_has(world, host,
-                   count < truth->count ? count : truth->count)); /* all nodes acknowledge the same history */
+                   count < truth->count
+                       ? count
+                       : truth->count)); /* the node's log must agree with what other nodes have acknowledged */
     if (count <= truth->count) return;
     add(truth, host, count);
     node_check_members(world);

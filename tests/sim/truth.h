@@ -24,16 +24,16 @@ struct truth {
     size_t count;
     size_t capacity;
     uint32_t epoch;                    /* newest epoch that any node has led */
-    uint8_t leaders[TRUTH_EPOCHS_MAX]; /* by epoch: 1 + the node that led it; 0: no node */
+    uint8_t leaders[TRUTH_EPOCHS_MAX]; /* by epoch: number of the node that led it, plus 1; 0: none */
 };
 
 void truth_begin(struct truth *truth);
 void truth_free(struct truth *truth);
 /* Returns whether the log of `host` begins with the first `count` acknowledged frames. */
 bool truth_has(const struct world *world, const struct host *host, size_t count);
-/* Notes that the current host leads from now on, under that epoch; it must have all acknowledged frames. */
+/* Notes that the current host begins to lead in this epoch. It must have all acknowledged frames. */
 void truth_lead(struct world *world, uint32_t epoch);
-/* Notes that a reply or delivery that depends on everything below `position` leaves the current host. */
+/* Notes that a reply or delivery leaves the current host, and that it depends on everything below `position`. */
 void truth_acknowledge(struct world *world, uint64_t position);
 
 #endif

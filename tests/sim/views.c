@@ -86,8 +86,8 @@ static uint32_t state_named(const char *name) {
     return 0;
 }
 
-/* Checks that every task of the result page is expected, that they are in order, and that none before the page's end
- * is missing. */
+/* Checks a result page: every task in it is expected, the tasks are in order, and none is missing before the page's
+ * end. */
 static void check_list(const struct views *views, const Tarry__ListReply *reply) {
     struct due through = DUE_END;
     if (reply->next.len) {

@@ -7,19 +7,19 @@
 
 struct world;
 
-struct view { /* expected entry of a list: one task */
+struct view { /* a task that a list must contain */
     struct due due;
     uint32_t state; /* enum state_bit */
 };
 
 struct views {
-    struct view *tasks; /* matching tasks, ordered by (due, id) */
+    struct view *tasks; /* the tasks that a list must contain, ordered by (due, id) */
     size_t count;
-    uint64_t (*queues)[3]; /* by number of the queue: counts of waiting, in-flight and dead tasks */
+    uint64_t (*queues)[3]; /* numbers of waiting, in-flight and dead tasks, indexed by the queue's number */
     uint64_t live;
 };
 
-/* Returns the expected contents; NULL: the request asks for no list or count. */
+/* Returns the expected contents of the reply; NULL: the request asks for no list or count. */
 struct views *views_expect(struct world *world, const Tarry__Request *request);
 void views_check(const struct world *world, const struct views *views, const Tarry__Request *request,
                  const Tarry__Reply *reply);

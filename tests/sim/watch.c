@@ -12,7 +12,7 @@
 #include "node.h"
 #include "world.h"
 
-#define CLAIMS_EVERY 16 /* the claims are checked once in this number of steps */
+#define CLAIMS_EVERY 16 /* number of steps after which the claims of sessions are checked */
 /* If no clock was read for this time, the process was certainly stopped (shell/threads/core_thread.c reads the clocks
  * once a second). */
 #define SURELY_STOPPED_NS (1000000000u + STOPPED_NS)
@@ -30,13 +30,13 @@ void watch_commit(struct world *world, const Tarry__Commit *commit) {
 
 /* ---- frames */
 
-/* Returns the number of tasks that the index cannot have absorbed yet: the overlay has at least these. */
+/* Returns the number of tasks that the index cannot have absorbed yet. At least these are in the overlay. */
 static uint64_t lag(struct world *world) {
     struct watch *watch = &world->host->watch;
     const struct host *host = world->host;
     uint64_t count = 0;
     watch->round++;
-    /* Leave out the last frame, which is the one that is being checked. */
+    /* Leaves out the last frame, which is the one that is being checked. */
     for (size_t i = host_frames_below(host, host->turn.index_news.told); i + 1 < host->frame_count; i++) {
         const Tarry__FrameBody *body = host->frames[i].body;
         for (size_t k = 0; body && k < body->n_records; k++) {
@@ -63,7 +63,7 @@ static bool was_asked_for(const Tarry__Commit *commit, uint64_t due_ms) {
     return false;
 }
 
-/* Returns the broker's steady time at which the current request reached the machine. */
+/* Returns the steady time of the broker when the current request reached the machine. */
 static uint64_t arrived_steady_ns(const struct host *host, uint64_t now_ns) {
     return host->clock.now.steady_ns - (now_ns - host->taken->arrived_ns);
 }
@@ -168,7 +168,7 @@ static void check_lost(struct host *host, const struct frame_header *header, con
         MUST(ends_session(body, lease->session));
 }
 
-/* Notes that a lease is withdrawn whose delivery was not sent. */
+/* Notes the withdrawal of a lease ahead of time whose delivery was not sent. */
 static void note_taken_back(struct watch *watch, const struct flat *head, uint64_t position, uint64_t id) {
     const struct row *row = &head->tasks[id].row;
     if (row->state != ROW_LEASED || watch->given[id] == row->lease_position) return;
@@ -196,7 +196,7 @@ static uint64_t period_ns(const Tarry__Policy *policy) {
     return (policy->rate_period_ms ? policy->rate_period_ms : RATE_PERIOD_DEFAULT_MS) * NS_PER_MS;
 }
 
-/* Notes that the token bucket is empty now. */
+/* Notes that the token bucket of the queue is empty now. */
 static void empty_bucket(struct watch *watch, uint32_t number, uint64_t now_ns) {
     struct watch_rate *rate = &watch->rates[queue_place(number)];
     rate->number = number;
@@ -244,7 +244,7 @@ static bool has_same_serial(const struct row *a, const struct row *b) {
            memcmp(a->serial, b->serial, a->serial_size) == 0;
 }
 
-/* SERIAL-1: no other task with the serial name of this one is leased before the record `at`. */
+/* SERIAL-1: checks that no other task with this task's serial name is leased before the record `at`. */
 static void law_of_serial(const struct flat *head, const Tarry__FrameBody *body, size_t at) {
     struct row row;
     MUST(row_from_task(body->records[at]->put->task, &row));
@@ -294,7 +294,7 @@ static void note_outage(struct watch *watch, const struct flat *head, const stru
     }
 }
 
-/* A judgement is that of the outage before this start, or the queue had it before. */
+/* Checks a judgement: it is that of the outage before this start, or the queue had it before. */
 static void law_of_judgement(const struct watch *watch, const struct flat *head, const Tarry__QueuePut *put) {
     if (!put->n_overdue) return;
     const Tarry__QueuePut *before = &flat_queue_of(head, put->number)->put;
@@ -318,12 +318,12 @@ static void law_of_outage(const struct watch *watch, const struct flat *head, co
     if (put->fresh || put->cause != TARRY__CAUSE__CAUSE_LEASED || session_is_mover(put->task->session)) return;
     const struct watch_outage *outage = &watch->outages[queue_place(row->queue)];
     const enum fate fate = outage->number == row->queue ? fate_by(&outage->judgement, row) : FATE_NONE;
-    MUST(fate == FATE_NONE || fate == FATE_SPREAD); /* law_of_overdue checks the time */
+    MUST(fate == FATE_NONE || fate == FATE_SPREAD); /* law_of_overdue has checked the time */
 }
 
 static void check_limits(struct watch *watch, const struct flat *head, const struct frame_header *header,
                          const Tarry__FrameBody *body) {
-    uint32_t leased[FLAT_QUEUES_MAX] = {0}; /* number of leases in this frame, by place of the queue */
+    uint32_t leased[FLAT_QUEUES_MAX] = {0}; /* number of leases in this frame, indexed by the place of the queue */
     for (size_t i = 0; body && i < body->n_records; i++) {
         const Tarry__Record *record = body->records[i];
         if (record->fact_case == TARRY__RECORD__FACT_EPOCH) note_outage(watch, head, header);
@@ -343,7 +343,7 @@ static void check_limits(struct watch *watch, const struct flat *head, const str
     }
 }
 
-/* Returns whether the task is an occurrence that a recurrence creates in this frame (laws_of_recur). */
+/* Returns whether the task is an occurrence that a recurrence creates in this frame (laws_of_recur checks its time). */
 static bool is_occurrence(const Tarry__FrameBody *body, const Tarry__TaskPut *put) {
     if (!put->fresh || !occurrence_name_size(put->task->key.data, put->task->key.len)) return false;
     for (size_t i = 0; i < body->n_records; i++)
@@ -351,7 +351,7 @@ static bool is_occurrence(const Tarry__FrameBody *body, const Tarry__TaskPut *pu
     return false;
 }
 
-/* A task is spread by less than its queue's spread, or one that the same commit sets. */
+/* Checks spread_ms: less than the spread of the task's queue, or less than one that the same commit sets. */
 static void law_of_spread(const struct watch *watch, const struct flat *head, const Tarry__Task *task) {
     const Tarry__QueuePut *queue = &flat_queue_of(head, task->queue)->put;
     uint64_t most_ms = queue->number == task->queue ? queue->policy->spread_ms : 0;
@@ -393,7 +393,7 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
         if (sets_due && put->task->time_base == TARRY__TASK__BASE__WALL)
             MUST(was_asked_for(watch->commit,
                                put->task->due_ms -
-                                   put->task->spread_ms)); /* TIME-2: a delay never follows the wall clock */
+                                   put->task->spread_ms)); /* TIME-2: a delay is never measured by the wall clock */
         if (sets_due && put->task->time_base == TARRY__TASK__BASE__STEADY)
             MUST(waits_long_enough(world, watch->commit, put->task->due_ms - put->task->spread_ms));
     }
@@ -453,7 +453,7 @@ static void check_order(struct watch *watch, const struct flat *head, const stru
     for (size_t i = 0; i < delivery->count; i++)
         watch->given[delivery->tasks[i].row.id] = delivery->tasks[i].row.lease_position;
     if (delivery->tasks[0].row.lease_position < before && !delivery->departs)
-        return; /* repeated deliveries have no order */
+        return; /* deliveries that are sent again have no order */
     for (size_t i = 0; i < delivery->count; i++) check_overtaken(watch, head, &delivery->tasks[i].row, before);
     for (size_t i = 1; i < delivery->count; i++) {
         const struct row *first = &delivery->tasks[i - 1].row;
@@ -468,14 +468,14 @@ static void check_order(struct watch *watch, const struct flat *head, const stru
 static void check_prefetch(const struct world *world, const struct core_delivery *delivery, uint64_t before) {
     const struct flat *head = &world->host->head;
     const struct client *client = world->host->lanes[delivery->lane].client;
-    if (session_is_pooled(
-            delivery->session)) { /* after a resumption, a pool gets no task again, because its consumers have them */
+    if (session_is_pooled(delivery->session)) { /* a resumed pooled session gets no task again, because its consumers
+                                                   still have them */
         MUST(delivery->tasks[0].row.lease_position >= before);
         MUST(delivery->count <= who_may_get(&world->host->watch.who, delivery->session));
         return;
     }
     if (!client || client->session != delivery->session || client->subscribing)
-        return; /* the requested prefetch is not known yet, so nothing is checked */
+        return; /* nothing is checked, because the prefetch that the client asked for is not known yet */
     uint64_t held = 0;
     for (uint64_t id = 1; id < head->next_id; id++) {
         const struct flat_task *task = &head->tasks[id];
@@ -526,8 +526,8 @@ static void check_claims(const struct world *world) {
         bool is_claimed = task->row.session >> 32 == head->epoch || has_come_back(watch, task->row.session);
         bool is_bound = session_is_bound(task->row.session);
         bool is_early = now_ms <= watch->started_ms + CLAIM_AFTER_START_MS && !is_bound;
-        bool is_held =
-            session_is_pooled(task->row.session) && !is_bound; /* a consumer of a pooled session has the task */
+        bool is_held = session_is_pooled(task->row.session) &&
+                       !is_bound; /* the lease stays, because a consumer of the pooled session has the task */
         MUST(is_claimed || is_held || is_early);
     }
 }

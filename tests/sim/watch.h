@@ -15,11 +15,11 @@ struct world;
 struct watch_rate {
     uint32_t number;
     uint64_t since_ns;
-    uint64_t leased_ns[WATCH_LEASES_MAX]; /* steady times of the leases, in order */
+    uint64_t leased_ns[WATCH_LEASES_MAX]; /* steady times of the leases since the bucket was empty, in order */
     size_t count;
 };
 
-/* The outage before this reign, as the law sees it: from the last frame before the start to the start. */
+/* The outage before this run of the broker: from the last frame before the start to the start. */
 struct watch_outage {
     uint32_t number; /* number of the queue; 0: none */
     Tarry__Overdue judgement;
@@ -29,32 +29,32 @@ struct watch {
     struct watch_outage outages[FLAT_QUEUES_MAX]; /* by place */
     struct watch_rate rates[FLAT_QUEUES_MAX];     /* by place */
     struct who who;
-    const Tarry__Commit *commit;         /* the commit that the core is deciding */
-    uint64_t started_ms;                 /* steady time at which this life of the broker started */
-    uint64_t began_ns;                   /* world time from which the broker replies */
-    uint64_t resumed[WATCH_RESUMED_MAX]; /* sessions of earlier lives that clients resumed in this life */
+    const Tarry__Commit *commit;         /* the commit about which the core is deciding */
+    uint64_t started_ms;                 /* steady time at which this run of the broker started */
+    uint64_t began_ns;                   /* world time from which on the broker sends replies */
+    uint64_t resumed[WATCH_RESUMED_MAX]; /* sessions of earlier runs that clients have resumed in this run */
     size_t resumed_count;
-    bool stopping;                    /* timers are not handled any more */
-    uint64_t round;                   /* number of the check, with which counted tasks are marked */
+    bool stopping;                    /* true: the broker stops and no longer handles timers */
+    uint64_t round;                   /* number of the present check; tasks that were counted are marked with it */
     uint64_t counted[FLAT_TASKS_MAX]; /* by task id: value of `round` when the task was last counted */
     uint64_t given[FLAT_TASKS_MAX];   /* by task id: position of the lease whose delivery the core sent last */
     struct taken_back {
         uint64_t position;        /* position of the lease's record */
-        uint64_t session;         /* session that had the lease */
+        uint64_t session;         /* number of the session that had the lease */
     } taken_back[FLAT_TASKS_MAX]; /* by task id: the last withdrawal of a lease ahead of time */
     struct run_out {
         uint32_t epoch;
         uint64_t position;
         uint64_t deadline_ms;
-        uint64_t told_at;      /* position of the frame that records the end */
-        uint32_t told_in;      /* epoch of the frame at told_at, which a start may have cut off */
+        uint64_t told_at;      /* position of the frame that records the lease's end */
+        uint32_t told_in;      /* epoch of the frame at told_at; a start may have cut that frame off */
     } run_out[FLAT_TASKS_MAX]; /* by task id: the last lease that ended at its deadline */
 };
 
 void watch_reset(struct watch *watch);
-/* Notes the commit. Call it just before the core decides about it. */
+/* Notes a commit. Must be called just before the core decides about it. */
 void watch_commit(struct world *world, const Tarry__Commit *commit);
-/* Checks a frame. Call it before the frame is applied to the model. */
+/* Checks a frame. Must be called before the frame is applied to the model. */
 void watch_frame(struct world *world, const struct frame_header *header, const Tarry__FrameBody *body);
 /* Checks the effects of a step. Call it after the step of an event. Deliveries from `first` on are new, and leases from
  * position `before` on. */

@@ -46,7 +46,8 @@ static void take_session(struct who *who, const struct flat *head, const Tarry__
     somebody(body);
     MUST(strcmp(body->client, put->client) == 0 && strcmp(body->peer, put->peer) == 0);
     MUST(put->prefetch && put->n_queues + put->n_awaited + put->mover + put->sharer);
-    bool is_pooled = session_is_pooled(put->session); /* a pooled session may be resumed after its end */
+    bool is_pooled =
+        session_is_pooled(put->session); /* a pooled session may be resumed although its end was recorded */
     if (put->resumed)
         MUST(session ? !session->over || is_pooled : put->session >> 32 != head->epoch);
     else
@@ -64,7 +65,7 @@ static void take_end(struct who *who, const struct flat *head, const Tarry__Fram
     MUST(is_unclaimed == (end->cause == TARRY__SESSION_END__CAUSE__NOT_RESUMED ||
                           end->cause == TARRY__SESSION_END__CAUSE__PROCESS_ENDED));
     MUST((is_unclaimed && session_is_bound(end->session)) == (end->cause == TARRY__SESSION_END__CAUSE__PROCESS_ENDED));
-    MUST(is_unclaimed || (session && !session->over)); /* each session ends only once */
+    MUST(is_unclaimed || (session && !session->over)); /* the end of a session is recorded only once */
     MUST(end->cause != TARRY__SESSION_END__CAUSE__NOT_SAID);
     uint32_t held = 0, returned = 0;
     for (uint64_t id = 1; id < head->next_id; id++) {

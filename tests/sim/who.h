@@ -13,24 +13,24 @@ struct who {
         uint64_t id;
         const char *client;
         const char *peer;
-        uint32_t credit; /* for a pooled session: the credit that the core got last */
+        uint32_t credit; /* pooled session: the credit that the core got last */
         bool over;
-    } sessions[WHO_SESSIONS_MAX]; /* sessions of this life of the broker */
+    } sessions[WHO_SESSIONS_MAX]; /* the sessions of this run of the broker */
     size_t session_count;
-    bool stopped;                   /* the last record is a stop */
-    bool alone;                     /* the log says that this epoch's leader serves alone */
-    uint64_t alone_since_ms;        /* time since when the leader serves alone */
-    Tarry__EpochPut__Before before; /* value that the next start must record about the log's end */
+    bool stopped;                   /* true: the last record is a stop */
+    bool alone;                     /* true: the log says that the leader of this epoch serves alone */
+    uint64_t alone_since_ms;        /* time since which the leader serves alone, in ms */
+    Tarry__EpochPut__Before before; /* how the log had ended, as the next start must record it */
 };
 
-/* Begins with a log whose last frame with a body is `last` (NULL: none), and computes the value that the next start
- * must record. */
+/* Begins with a log whose last frame with a body is `last` (NULL: the log is empty). Computes what the next start must
+ * record about the log's end. */
 void who_begin(struct who *who, const Tarry__FrameBody *last);
 /* Checks a frame before it is applied to `head`. `commit` is the commit that is being decided. */
 void who_frame(struct who *who, const struct flat *head, const Tarry__FrameBody *body, const Tarry__Commit *commit);
-/* Notes that the core got a new credit for the pooled session; an unknown session is ignored. */
+/* Notes a new credit that the core got for a pooled session. Ignores unknown sessions. */
 void who_credit(struct who *who, uint64_t session, uint32_t credit);
-/* Returns the session's credit that the core got last. */
+/* Returns the credit that the core got last for the session. */
 uint32_t who_may_get(const struct who *who, uint64_t session);
 /* Checks that the log records the end of a session that has left its lane and got no other one. */
 void who_left(const struct who *who, uint64_t session);

@@ -9,10 +9,10 @@
 #include "node.h"
 #include "registrar.h"
 
-/* Rows that were read stay in memory as long as the history. So this must suffice for a rare history that reads much,
- * because its near window is tiny. */
+/* Bytes of memory for a history. Rows that were read stay in it until the history's end, so it must suffice for a rare
+ * history that reads much because its near window is tiny. */
 #define MEMORY_MAX ((size_t)4 << 30)
-#define MEMORY_KEPT (4u << 20) /* maximum memory in bytes that is kept from one history to the next */
+#define MEMORY_KEPT (4u << 20) /* memory in bytes that is kept from one history to the next, at most */
 
 struct world_options world_options_default(void) {
     return (struct world_options){
@@ -43,7 +43,7 @@ struct world_options world_options_default(void) {
 
 struct world *world_new(void) {
     struct world *world =
-        calloc(1, sizeof *world); /* calloc, because a history uses only a small part of these megabytes */
+        calloc(1, sizeof *world); /* calloc maps zero pages, and a history uses only a small part of these megabytes */
     MUST(world);
     arena_init(&world->memory, MEMORY_MAX);
     world->memory.keep_max = MEMORY_KEPT;
@@ -106,7 +106,7 @@ bool world_step(struct world *world) {
     struct happening next = timeline_pop(&world->timeline);
     MUST(next.at_ns < UINT64_MAX / 2);
     if (next.at_ns > world->now_ns)
-        world->now_ns = next.at_ns; /* an overdue event of a process that was stopped happens now */
+        world->now_ns = next.at_ns; /* an event that was due while its process was stopped happens now */
     struct host *host = next.place < HOSTS_MAX ? &world->hosts[next.place] : NULL;
     if (host && host->paused_until_ns > world->now_ns) {
         timeline_add(&host->stopped, &next);
@@ -138,14 +138,15 @@ void world_enter(struct world *world, uint32_t place) {
     world->host = &world->hosts[place == WORLD_OUTSIDE ? world->leader : place];
 }
 
-/* Ends the pause, unless a longer one has begun meanwhile. */
+/* Ends the pause of a process, unless a longer pause has begun meanwhile. */
 static void pause_ends(struct world *world, void *argument, uint64_t place) {
     if (world->hosts[place].paused_until_ns <= world->now_ns) world_resume(world, (uint32_t)place);
 }
 
 void world_pause(struct world *world, uint32_t place, uint64_t ms) {
     TRACE(world, "operator", "stops node %u for %llu ms", place, (unsigned long long)ms);
-    if (world->hosts[place].paused_until_ns <= world->now_ns) { /* otherwise the node is stopped already */
+    if (world->hosts[place].paused_until_ns <=
+        world->now_ns) { /* if the node is stopped already, only the end of the pause changes */
         world_enter(world, place);
         host_stands_still(world);
         world_enter(world, WORLD_OUTSIDE);
@@ -223,7 +224,7 @@ void world_jump_wall(struct world *world, int64_t ms) {
     if (is_believable) world->believable_ns = world->host->wall_offset_ns;
     TRACE(world, "clock", "%+lld ms", (long long)ms);
     uint32_t from = world->place;
-    world_enter(world, world->host->number); /* a stopped process notices the jump when it runs again */
+    world_enter(world, world->host->number); /* a stopped process notices the jump only when it runs again */
     host_wake(world);
     world_enter(world, from);
 }

@@ -17,8 +17,8 @@
 #include "truth.h"
 
 #define WORLD_CLIENTS_MAX 8
-#define WORLD_OUTSIDE 2 /* the place of clients, the network and the operator, which is on neither machine */
-/* Wall time of the machine at the beginning of a world without faults: a morning in 2026. */
+#define WORLD_OUTSIDE 2 /* place of the clients, the network and the operator, which are on no machine */
+/* Wall time at which a world without faults begins, in ns: a morning in 2026. */
 #define WORLD_EPOCH_NS (UINT64_C(1793000000) * 1000000000u)
 
 /* A random duration: `least_us`, plus at most `spread_us`. */
@@ -31,13 +31,14 @@ struct registrar;
 
 struct pair_options {
     bool on;          /* two hosts */
-    bool by_operator; /* the pair has no coordinator */
+    bool by_operator; /* true: the pair has no coordinator */
     bool is_async;
-    uint64_t keep_ms; /* time for which the leader keeps the log that a follower lacks; UINT64_MAX: no limit */
+    uint64_t
+        keep_ms; /* time in ms for which the leader keeps log segments that a follower lacks; UINT64_MAX: no limit */
     uint64_t failover_after_ms;
     uint64_t solo_after_ms; /* UINT64_MAX: never */
-    uint32_t presence_ms;   /* time for which a presence outlives its node, like a ZooKeeper session; 0: the product's
-                               default */
+    uint32_t presence_ms;   /* time in ms for which a presence outlives its node, like a ZooKeeper session; 0: the
+                               product's default */
 };
 
 struct world_options {
@@ -45,42 +46,42 @@ struct world_options {
     struct pair_options pair;
     struct core_options core;
     uint64_t segment_size;
-    uint64_t retain_size; /* bytes of the log kept for audit; retention may delete older segments */
-    bool archives;        /* segments are deleted only once they are in the archive */
+    uint64_t retain_size; /* size in bytes of the log that is kept for audit; retention may delete older segments */
+    bool archives;        /* true: segments are deleted only after they are in the archive */
     bool archive_comes_and_goes;
-    bool filters;       /* the index has a key filter: a key that it never had is not looked up */
+    bool filters;       /* true: the index has a key filter, so a key that it never had is not looked up */
     uint64_t disk_room; /* size of the disk in bytes; 0: no limit */
-    struct span net;    /* delay of the network, one way */
-    struct span sync;   /* time of a sync: from a write to the end of its fdatasync */
-    struct span index;  /* time from durable to absorbed by the index */
-    struct span read;   /* time to read facts from the index */
-    struct span wake;   /* delay between two threads of the broker */
-    struct span retry;  /* time after which a client without a reply repeats its request */
+    struct span net;    /* delay of a message in the network, one way */
+    struct span sync;   /* duration of a sync, from a write to the end of its fdatasync */
+    struct span index;  /* time after which the index absorbs a durable frame */
+    struct span read;   /* duration of a read of the index */
+    struct span wake;   /* time until a thread of the broker reacts to another one */
+    struct span retry;  /* time after which a client repeats a request without a reply */
     bool by_hand;       /* set by stories: no broker restarts and no client retries by itself */
 };
 
 struct world {
-    bool has_topic; /* the history has groups (habits.h) */
+    bool has_topic; /* true: the history has groups (habits.h) */
     struct world_options options;
     struct random random;
-    uint64_t now_ns; /* true time since the world's beginning */
+    uint64_t now_ns; /* true time since the beginning of the world, in ns */
     struct timeline timeline;
     struct trace trace;
     struct arena memory; /* memory that lives as long as the history */
 
     int64_t believable_ns;     /* TIME-2: largest error that a wall clock may be believed to have */
-    uint64_t steady_jumped_ns; /* time that starts may have added to steady time beyond the true time */
+    uint64_t steady_jumped_ns; /* by how much starts may have moved steady time beyond the true time, in ns */
 
     struct host hosts[HOSTS_MAX];
     size_t host_count;
     struct host
-        *host;       /* host of the current event; for an event outside of the hosts, the one that began to lead last */
-    uint32_t place;  /* number of `host`, or WORLD_OUTSIDE */
+        *host; /* the host on which the current event happens; outside of the hosts, the one that began to lead last */
+    uint32_t place;  /* number of the current host, or WORLD_OUTSIDE */
     uint32_t leader; /* number of the host that began to lead last */
     struct truth truth;
-    bool is_steady; /* the leader and the network are healthy, so no node may consider the leader silent, or claim
+    bool is_steady; /* true: leader and network are healthy, so no node may consider the leader silent or claim
                        leadership */
-    struct registrar *registrar; /* the coordinator of a pair that has one; otherwise NULL */
+    struct registrar *registrar; /* the coordinator of a pair; NULL: there is none */
     struct network network;
     struct client *clients[WORLD_CLIENTS_MAX];
     size_t client_count;
@@ -105,13 +106,14 @@ bool world_step(struct world *world);
 void world_after(struct world *world, const struct span *span, happen *run, void *argument, uint64_t number);
 void world_after_ns(struct world *world, uint64_t ns, happen *run, void *argument, uint64_t number);
 uint64_t world_span_ns(struct world *world, const struct span *span);
-/* Adds an event at place `place`. */
+/* Adds an event that happens at `place` after `ns`. */
 void world_after_at(struct world *world, uint32_t place, uint64_t ns, happen *run, void *argument, uint64_t number);
 /* Makes `place` the current place: all functions use its host and its clocks until the next call. */
 void world_enter(struct world *world, uint32_t place);
 /* Stops a process (SIGSTOP): events at that place wait until the pause ends, while time advances. */
 void world_pause(struct world *world, uint32_t place, uint64_t ms);
-/* Continues a process (SIGCONT), or ends it: all events that waited during the pause happen now. */
+/* Continues a stopped process (SIGCONT), or ends its pause because the process ends: all events that waited happen now.
+ */
 void world_resume(struct world *world, uint32_t place);
 /* Returns true once in n times, at random. */
 bool one_in(struct world *world, uint64_t n);
