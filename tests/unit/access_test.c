@@ -95,9 +95,10 @@ static void a_certificate_stands_for_a_token(void **state) {
     assert_int_equal(judge(set, NULL, "worker.example", false, &who), ACCESS_IN);
     assert_int_equal(who->entry.roles, ROLE_consume);
     access_release(who);
-    assert_int_equal(judge(set, NULL, "shop", false, &who),
-                     ACCESS_NOTHING_SHOWN); /* a row with a token does not match a certificate with its name */
-    /* With a token and a certificate, the token counts. */
+    assert_int_equal(
+        judge(set, NULL, "shop", false, &who),
+        ACCESS_NOTHING_SHOWN); /* a row with a token does not admit a client whose certificate has the row's name */
+    /* If a client presents both a token and a certificate, the token decides. */
     assert_int_equal(judge(set, token_text, "worker.example", false, &who), ACCESS_IN);
     assert_string_equal(who->entry.name, "shop");
     access_release(who);
@@ -115,7 +116,8 @@ static void who_is_local_may_what_is_harmless(void **state) {
     assert_true(access_is_owner(1000, 1000));
     assert_false(access_is_owner(1001, 1000));
     assert_true(access_is_owner(0, 65534));
-    assert_false(access_is_owner(65534, 65534)); /* the overflow uid stands for users without a number here */
+    assert_false(access_is_owner(65534, 65534)); /* 65534, the overflow uid, is what the kernel reports for every user
+                                                    without a number in this user namespace */
     struct access_shown owner = {.is_owner = true, .is_local = true, .certificate = ""};
     assert_int_equal(access_judge(set, &owner, NOW_S, &who), ACCESS_IN);
     assert_int_equal(who->entry.roles, ROLES_ALL);
@@ -174,7 +176,7 @@ static void a_rate_is_kept(void **state) {
         access_take_rate(a, 100, now_ns + 2000000000)); /* a client that was idle before may send a large commit */
     assert_false(access_take_rate(
         a, 1,
-        now_ns + 10000000000)); /* after the large commit, the client must wait until its rate allows the next one */
+        now_ns + 10000000000)); /* after the large commit, the client must wait until its rate allows another one */
     assert_true(access_take_rate(a, 1, now_ns + 11200000000));
     access_set_free(set);
 }
@@ -211,7 +213,7 @@ static void nobody_takes_anothers_name(void **state) {
     assert_false(access_is_claimed(set, shop, "host:12 (worker)"));
     assert_false(access_is_claimed(set, shop, ""));
     access_set_free(set);
-    /* A name of maximal length is also protected. */
+    /* A name of maximal length is protected like any other name. */
     char row[256], name[ACCESS_NAME_SIZE_MAX + 2];
     memset(name, 'n', sizeof name - 1);
     name[ACCESS_NAME_SIZE_MAX] = '\0';
@@ -242,7 +244,8 @@ static void the_brokers_own_queues_are_closed_to_all_clients(void **state) {
             assert_true(access_may(set->broker, rule, NULL, sentence));
             kept++;
         }
-        if (rule->reach == REACH_ALL || rule->reach == REACH_BROKER) continue; /* the request names no queue */
+        if (rule->reach == REACH_ALL || rule->reach == REACH_BROKER)
+            continue; /* a request with one of these two reaches names no queue */
         for (size_t c = 0; c < 4; c++) {
             bool may = access_may(clients[c], &open, "tarry.once", sentence);
             assert_int_equal(may, rule->reach == REACH_SHOWN);
@@ -274,7 +277,8 @@ static void no_client_is_the_broker(void **state) {
     assert_ptr_equal(client, set->loopback);
     access_release(client);
     assert_int_equal(judge(set, NULL, ACCESS_BROKER_NAME, false, &client), ACCESS_NOTHING_SHOWN);
-    access_set_follow(next, set); /* reading the file again does not affect the broker's own requests in flight */
+    access_set_follow(next,
+                      set); /* reading the file again does not affect the broker's own requests that are in flight */
     assert_ptr_equal(next->broker, broker);
     assert_true(access_set_has(next, broker));
     access_set_free(set);
@@ -368,13 +372,14 @@ static void who_fails_often_is_told_to_stop(void **state) {
     struct failures *failures = calloc(1, sizeof(*failures));
     assert_non_null(failures);
     for (unsigned i = 0; i < FAILURES_MAX; i++) assert_false(failures_add(failures, "192.0.2.7:1000", 100 + i));
-    assert_true(failures_add(failures, "192.0.2.7:1001", 159)); /* an address counts without its port */
+    assert_true(
+        failures_add(failures, "192.0.2.7:1001", 159)); /* failures are counted per address, whatever the port */
     assert_false(failures_add(failures, "192.0.2.8:1000", 159));
     /* A new time window begins, so counting starts again. */
     assert_false(failures_add(failures, "192.0.2.7:1000", 160));
     assert_int_equal(failures->total, FAILURES_MAX + 3);
     assert_int_equal(failures->limited, 1);
-    /* The table is full: the address that was quiet for longest is removed, and no other. */
+    /* When the table is full, only the address that was quiet for longest is removed. */
     for (unsigned i = 0; i < FAILURES_ADDRESSES; i++) {
         char peer[32];
         snprintf(peer, sizeof(peer), "10.0.%u.%u:1", i / 256, i % 256);
@@ -384,7 +389,7 @@ static void who_fails_often_is_told_to_stop(void **state) {
     free(failures);
 }
 
-/* While a token is renewed, its principal has two rows. A set that is read again finds each of them. */
+/* While a token is renewed, its principal has two rows. A set that was read again must find each of them. */
 static void a_renewed_token_has_two_rows(void **state) {
     (void)state;
     char message[TOKEN_FILE_MESSAGE_SIZE], former[ACCESS_TOKEN_TEXT_SIZE], next[ACCESS_TOKEN_TEXT_SIZE];
@@ -420,7 +425,10 @@ static void a_renewed_token_has_two_rows(void **state) {
     assert_int_equal(again->entry.prefix_count, 1);
     assert_true(access_has_expired(who, NOW_S + 10) && !access_has_expired(again, NOW_S + 10));
     access_set_follow(same, set);
-    assert_true(access_set_has(same, who) && access_set_has(same, again)); /* both connections may stay open */
+    assert_true(
+        access_set_has(same, who) &&
+        access_set_has(same,
+                       again)); /* both connections may stay open, because each of their rows is still in the file */
     access_release(who);
     access_release(again);
     access_set_free(set);

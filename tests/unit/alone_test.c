@@ -22,7 +22,7 @@ static void why_it_is_alone(Tarry__AlonePut__Why because, Tarry__AlonePut__Why e
     struct alone alone = {0};
     assert_false(alone_look(&alone, &pair, 1));
     if (because != TARRY__ALONE_PUT__WHY__NOT_SAID) alone_because(&alone, because);
-    pair.change = PAIR_REMOVE; /* the follower counts until its removal is certain (R4) */
+    pair.change = PAIR_REMOVE; /* the follower still counts, because its removal becomes certain only later (R4) */
     assert_false(alone_look(&alone, &pair, 2));
     pair.change = PAIR_NO_CHANGE;
     pair.counted = false;
@@ -58,7 +58,8 @@ static void it_is_over_once_the_follower_has_everything(void **state) {
     pair.counted = false;
     pair.record.in_sync = 1;
     assert_true(alone_look(&alone, &pair, SINCE + 3));
-    assert_int_equal(alone.why, TARRY__ALONE_PUT__WHY__SILENT); /* the second period has a reason of its own */
+    assert_int_equal(alone.why,
+                     TARRY__ALONE_PUT__WHY__SILENT); /* the second period has its own reason, not that of the first */
 }
 
 static void a_reign_that_begins_alone_was_promoted(void **state) {
@@ -77,7 +78,7 @@ static void a_reign_that_begins_alone_was_promoted(void **state) {
 static void a_cause_that_came_to_nothing_is_forgotten(void **state) {
     struct pair pair = leader();
     struct alone alone = {0};
-    alone_because(&alone, TARRY__ALONE_PUT__WHY__LEFT); /* the follower sent a request again, so it still counts */
+    alone_because(&alone, TARRY__ALONE_PUT__WHY__LEFT); /* the follower has sent a request again, so it did not leave */
     assert_false(alone_look(&alone, &pair, 1));
     pair.counted = false;
     pair.record.in_sync = 1;

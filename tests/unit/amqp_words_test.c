@@ -82,8 +82,8 @@ static void a_table_is_bounded_in_depth_and_in_number(void **state) {
 }
 
 static void methods_with_one_handler_have_their_fields_in_the_same_places(void **state) {
-    /* channel_reject and channel_recover read the fields of two methods. amqp_test.py compares the whole table with the
-     * specification. */
+    /* The functions channel_reject and channel_recover each handle two methods, whose fields must therefore be equal.
+     * amqp_test.py compares the whole table with the specification. */
     assert_int_equal((int)AMQP_BASIC_NACK_delivery_tag, (int)AMQP_BASIC_REJECT_delivery_tag);
     assert_int_equal((int)AMQP_BASIC_NACK_delivery_tag, (int)AMQP_BASIC_ACK_delivery_tag);
     assert_int_equal((int)AMQP_BASIC_NACK_multiple, (int)AMQP_BASIC_ACK_multiple);
@@ -228,7 +228,7 @@ static void messages_find_their_queues(void **state) {
     bind(&topology, by_headers, NULL, a, "", BYTES(any));
     assert_string_equal(route(&topology, "", "a", NONE), "a ");
     assert_string_equal(route(&topology, "", "nobody", NONE), "");
-    /* The message goes to a and to b, once to each. */
+    /* The message is routed to queue a and to queue b, once to each. */
     assert_int_equal(strlen(route(&topology, "amq.direct", "k", NONE)), 4);
     assert_string_equal(route(&topology, "amq.direct", "other", NONE), "");
     assert_string_equal(route(&topology, "top", "x.y", NONE), "b ");
@@ -376,9 +376,8 @@ static void a_dead_message_says_where_it_died(void **state) {
     assert_true(amqp_table_find(properties.bytes[AMQP_HEADERS], "x-death", &field));
     assert_true(amqp_field_next(&field.value, true, &entry));
     assert_true(amqp_table_find(entry.value, "count", &count) && count.number == 2);
-    assert_false(amqp_field_next(
-        &field.value, true,
-        &entry)); /* there is no second entry, because messages that died in one queue for one reason share an entry */
+    assert_false(amqp_field_next(&field.value, true, &entry)); /* there is no second entry, because messages that died
+                                                                  in the same queue for the same reason share one */
     amqp_out_free(&envelope_bytes);
     amqp_out_free(&raw);
     amqp_out_free(&dead);

@@ -27,7 +27,8 @@ struct fixture {
     char log_directory[96];
     char directory[96];
     struct archive archive;
-    uint64_t bases[SEGMENTS_MAX + 1]; /* bases of the closed segments, then the end of the last one */
+    uint64_t
+        bases[SEGMENTS_MAX + 1]; /* positions where the closed segments begin, and after them the end of the last one */
     size_t segments;
 };
 
@@ -281,7 +282,7 @@ static void what_does_not_read_back_gets_no_name(void **state) {
         size_t count;
         liar.calls = 0;
         error = archive_store(&f->archive, f->past.log, f->bases[0], LEVEL, &info, &problem);
-        if (error == 0) break; /* the wrong bytes are in the summary, which has its own checksums */
+        if (error == 0) break; /* the wrong bytes are in the summary of the archive file, which has its own checksums */
         assert_int_equal(error, LOG_DAMAGED);
         assert_non_null(problem);
         assert_int_equal(archive_list(&f->archive, &bases, &count), 0);
@@ -392,7 +393,7 @@ static void archive_and_log_are_one_sequence(void **state) {
     struct fixture *f = *state;
     assert_int_equal(tell(f, &everything).frames, FRAMES);
     for (size_t i = 0; i < f->segments; i++) {
-        store(f, f->bases[i]); /* the segment is in both log and archive for a while */
+        store(f, f->bases[i]); /* for a while, the log and the archive both have the segment */
         assert_int_equal(tell(f, &everything).frames, FRAMES);
         assert_int_equal(log_retire(f->past.log, f->bases[i]), 0);
         struct telling telling = tell(f, &everything);
@@ -423,14 +424,14 @@ static void a_question_skips_archived_segments(void **state) {
         skipped += telling.stats.segments_skipped;
     }
     assert_true(skipped > read);
-    /* A query by time needs only the heads. */
+    /* A query by time reads only the heads of the archive files. */
     struct history_question question = {.to_ns = 5 * PAST_NS_PER_FRAME};
     struct telling telling = tell(f, &question);
     assert_int_equal(telling.frames, 5);
     assert_int_equal(telling.stats.segments_archived, 1);
 }
 
-/* Segments of a few parts: parts that cannot name the task are not even unpacked. */
+/* The segments have a few parts each. The query does not unpack the parts that cannot name the task. */
 static void a_question_reads_a_part_of_an_archived_segment(void **state) {
     struct fixture *f = *state = new_fixture(5 * SUMMARY_PART_SIZE, PAST_BLOB_MAX);
     MUST(mkdir(f->directory, 0700) == 0);
@@ -442,7 +443,7 @@ static void a_question_reads_a_part_of_an_archived_segment(void **state) {
         struct telling telling = tell(f, &(struct history_question){.task = {.id = id}});
         assert_int_equal(telling.frames, 3);
         assert_in_range(telling.stats.frames_read, 500,
-                        4500); /* of 5,500 frames it reads only two or three parts of five, and the log */
+                        4500); /* of 5,500 frames, the query reads only two or three parts out of five, and the log */
     }
 }
 
@@ -482,7 +483,7 @@ static void damage_in_the_archive_does_not_stop_the_rest(void **state) {
         write_whole(path, bytes, size);
         bytes[at] ^= 0x20;
         struct telling telling = tell(f, &everything);
-        /* A read does not need every byte, so it may not notice the damage. archive_verify checks the whole file. */
+        /* A read does not touch every byte, so it may miss the damage. archive_verify checks the whole file. */
         if (telling.gaps == 0) continue;
         assert_int_equal(telling.gaps, 1);
         assert_non_null(telling.gap.problem);
@@ -561,10 +562,10 @@ static void what_is_no_content_is_not_erased(void **state) {
     store(f, f->bases[1]);
     const struct archive_range wrong[] = {
         {f->bases[1], 8},                        /* a header */
-        {frame_blob_position(f->bases[1]), 0},   /* the content is empty */
-        {frame_blob_position(f->bases[1]), 700}, /* the range reaches into the frame's body */
-        {f->bases[0], 8},                        /* the range is before the segment */
-        {f->bases[2] + 200, 8},                  /* the range is after the segment */
+        {frame_blob_position(f->bases[1]), 0},   /* not erased, because the content is empty */
+        {frame_blob_position(f->bases[1]), 700}, /* not erased, because the range reaches into the frame's body */
+        {f->bases[0], 8},                        /* not erased, because the range is before the segment */
+        {f->bases[2] + 200, 8},                  /* not erased, because the range is after the segment */
         {UINT64_MAX - 3, 8},
         {frame_blob_position(f->bases[1]), UINT64_MAX},
     };

@@ -60,7 +60,7 @@ static void the_last_that_was_given_back_is_taken_first_and_is_empty(void **stat
 
 static void no_more_are_kept_than_may_be(void **state) { /* CALM-1 */
     struct arena_pool *pool = *state;
-    for (int round = 0; round < 3; round++) { /* the pool keeps the same number after each round */
+    for (int round = 0; round < 3; round++) { /* in every round, the pool keeps the same number of arenas */
         struct pooled_arena *taken[IDLE + 2];
         for (int i = 0; i < IDLE + 2; i++) taken[i] = arena_pool_take(pool);
         for (int i = 0; i < IDLE + 2; i++) arena_pool_give(pool, taken[i]);

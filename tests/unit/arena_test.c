@@ -46,7 +46,7 @@ static void the_limit_holds_to_the_byte(void **state) { /* CALM-1 */
     assert_null(arena_alloc(&arena, SIZE_MAX - 7));
     assert_null(arena_alloc(&arena, 1000)); /* the arena rounds 1,000 bytes up to 1,008, which do not fit */
     assert_non_null(arena_alloc(&arena, 992));
-    assert_null(arena_alloc(&arena, 0)); /* even an allocation of 0 bytes takes 16 */
+    assert_null(arena_alloc(&arena, 0)); /* even an allocation of 0 bytes takes 16 bytes of the arena */
     assert_int_equal(arena.used, 992);
     arena_reset(&arena);
     for (int i = 0; i < 62; i++) assert_non_null(arena_alloc(&arena, i % 2));
@@ -100,12 +100,12 @@ static void each_block_is_twice_as_large_as_the_one_before(void **state) {
     assert_int_equal(size, 4u << 20);
     assert_true(blocks - before > 10);
     arena_reset(&arena);
-    assert_int_equal(blocks - before, 1); /* a reset keeps the first block */
+    assert_int_equal(blocks - before, 1); /* after a reset the arena still has its first block */
     arena_deinit(&arena);
     assert_int_equal(blocks, before);
 }
 
-/* With keep_max, every round gets the same memory. A block that is too small for a request is skipped. */
+/* With keep_max, every round gets the same memory. A block that is too small for an allocation is skipped. */
 static void blocks_are_kept_up_to_keep_max(void **state) {
     (void)state;
     struct arena arena;
@@ -118,7 +118,7 @@ static void blocks_are_kept_up_to_keep_max(void **state) {
             uint8_t *at = arena_alloc(&arena, sizes[i]);
             assert_non_null(at);
             memset(at, round, sizes[i]);
-            /* The last block exceeds keep_max, so it is not kept. */
+            /* The last block would exceed keep_max, so it is not kept. */
             if (round > 0 && i < 3) assert_ptr_equal(at, before[i]);
             before[i] = at;
         }
@@ -150,12 +150,12 @@ static void what_was_handed_out_since_a_mark_is_taken_back(void **state) {
         assert_ptr_equal(arena_alloc(&arena, 100), first);
         for (size_t i = 0; i < 5; i++) memset(arena_alloc(&arena, 1u << 18), 3, 1u << 18);
         for (size_t i = 0; i < 100; i++)
-            assert_int_equal(first[i], 1); /* later allocations did not return this memory */
+            assert_int_equal(first[i], 1); /* the memory still has its value, so later allocations did not return it */
         arena_deinit(&arena);
     }
 }
 
-/* If the message is truncated anywhere, or the arena too small, unpacking fails and changes nothing else. */
+/* If the message is truncated anywhere, or the arena is too small, unpacking fails and changes nothing else. */
 static void unpacking_is_bounded(void **state) { /* F-20, CALM-1 */
     (void)state;
     Tarry__Ref ref = TARRY__REF__INIT;

@@ -14,7 +14,7 @@
 
 #define TTR_S 5u
 #define TTR_MS (TTR_S * 1000u)
-#define LEFT_MIN_MS (BEANSTALK_LEASE_MS / 2) /* the lease is extended when less than this time remains */
+#define LEFT_MIN_MS (BEANSTALK_LEASE_MS / 2) /* ms; the lease is extended when less than this remains of it */
 
 static struct {
     uint64_t now_ms;
@@ -104,7 +104,7 @@ static void a_job_whose_time_is_over_is_given_back(void **state) {
     assert_int_equal(desk.timer, 0);
 }
 
-/* The lease is extended at once, because the core does not wait for messages that are still in sockets. */
+/* The lease is extended at once, because the core does not know of messages that are still in sockets. */
 static void what_workers_said_while_the_broker_stood_still_is_read_first(void **state) { /* F-13 */
     held_drop(&connection, reserve());
     struct beanstalk_reserved *reserved = reserve();
@@ -124,7 +124,7 @@ static void what_workers_said_while_the_broker_stood_still_is_read_first(void **
 static void who_has_said_nothing_has_no_more_than_that(void **state) { /* F-13 */
     reserve();
     fire(60000);
-    reserve(); /* this second reservation also checks whether the first job's TTR has ended */
+    reserve(); /* the second reservation also checks whether the first job's TTR has ended */
     assert_int_equal(desk.after_ms, STOOD_STILL_SETTLE_MS);
     fire(0);
     assert_int_equal(desk.released, 1);

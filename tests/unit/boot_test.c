@@ -61,7 +61,7 @@ static void what_was_noted_is_recalled(void **unused) {
     assert_int_equal(boot_recall("/nowhere/at/all"), 0);
 }
 
-/* TIME-1: an old note may be ahead of the true time. */
+/* TIME-1: the time in an old note may be ahead of the true time, so the note is removed. */
 static void a_note_that_cannot_be_replaced_is_gone(void **unused) {
     (void)unused;
     char fresh[64];

@@ -249,8 +249,8 @@ static void content_that_is_not_well_formed(void **state) { /* F-20 */
     expect_content("content has a field that is unknown to this broker", false);
 }
 
-/* Whatever check_content accepts, protobuf-c unpacks with the same sizes. Inputs are random bytes, and valid bytes with
- * flipped bits. */
+/* Whatever check_content accepts, protobuf-c unpacks with the same sizes. The inputs are random bytes, and valid bytes
+ * with flipped bits. */
 static void what_is_accepted_can_be_unpacked(void **state) {
     struct random random = {random_seed(1)};
     int accepted = 0;
@@ -345,7 +345,7 @@ static void schedules(void **state) {
     REFUSED(SCHEDULE, &good.schedule, INVALID, "delay is longer than ten years (3653 days)");
     good.when.kind = TARRY__WHEN__KIND__AT;
     good.when.ms = UINT64_MAX;
-    FINE(SCHEDULE, &good.schedule); /* only the core knows the current time */
+    FINE(SCHEDULE, &good.schedule); /* accepted here, because only the core knows the current time */
     good.when.ms = 0;
     FINE(SCHEDULE, &good.schedule);
     good.when.kind = (Tarry__When__Kind)2;

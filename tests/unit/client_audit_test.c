@@ -30,7 +30,7 @@ enum lie {
     CHAIN,     /* the chain of another log; all checksums are right */
     ORDER,     /* two frames are swapped */
     BACKWARDS, /* the reply says that the next page begins before this one */
-    AHEAD,     /* the reply says that the next page begins after the durable end */
+    AHEAD,     /* the reply says that the next page begins after the durable end of the log */
     STUCK,     /* the reply has no frames, but says that more exist */
     QUEUE,     /* the number of a queue is impossible */
     NO_AUDIT,  /* the reply is not an AuditReply */
@@ -316,7 +316,7 @@ static void it_ends_where_the_log_ended_when_it_was_asked(void **state) {
     publish(stage, 4);
     tarry_audit *audit = open_audit(stage, (struct tarry_audit_options){0});
     take(audit, &stage->book, 0, 1);
-    publish(stage, FRAMES); /* the log grows faster than the audit reads */
+    publish(stage, FRAMES); /* new frames are added faster than the audit reads */
     take(audit, &stage->book, 1, 4);
     assert_int_equal(next(audit, NULL), TARRY_E_END);
     tarry_audit_close(audit);
@@ -396,7 +396,8 @@ static void a_lie_is_told_with_its_place_and_nothing_follows_it(void **state) {
 
 static void a_chain_is_compared_across_pages_but_not_across_gaps(void **state) {
     struct stage *stage = *state;
-    rechain(&stage->book.frames[PAGE]); /* the first frame of the second page; the frames around it are right */
+    rechain(&stage->book
+                 .frames[PAGE]); /* the frame is the first one of the second page; the frames around it are correct */
     tarry_audit *audit = open_audit(stage, (struct tarry_audit_options){0});
     char message[TARRY_MESSAGE_SIZE];
     take(audit, &stage->book, 0, PAGE);
@@ -404,7 +405,7 @@ static void a_chain_is_compared_across_pages_but_not_across_gaps(void **state) {
     assert_non_null(strstr(message, "chain"));
     tarry_audit_close(audit);
     audit = open_audit(stage, (struct tarry_audit_options){.position = stage->book.frames[PAGE].position});
-    /* An audit that starts here does not know the previous frame, so it cannot check this frame's chain. */
+    /* An audit that starts at this frame does not know the one before, so it cannot check this frame's chain. */
     take(audit, &stage->book, PAGE, PAGE + 1);
     tarry_audit_close(audit);
 }
@@ -485,7 +486,7 @@ static void a_wake_up_ends_the_wait_and_closing_waits_for_nothing(void **state) 
     assert_int_equal(pthread_create(&thread, NULL, wake_later, audit), 0);
     assert_int_equal(next(audit, NULL), TARRY_E_WOKEN);
     pthread_join(thread, NULL);
-    tarry_audit_wake(audit); /* no call waits, so the next call returns at once */
+    tarry_audit_wake(audit); /* no call is waiting, so the next one returns at once */
     assert_int_equal(next(audit, NULL), TARRY_E_WOKEN);
     tarry_audit_close(audit);
     assert_true(now_ms() - before < RESEND_AFTER_MS);

@@ -14,8 +14,8 @@
 #include "client.h"
 #include "fake_broker.h"
 
-/* Ms within which a reply must come on a busy machine; far below RESEND_AFTER_MS + LENT_MS, so that a repetition is
- * noticed. */
+/* Time in ms within which a reply must come, even on a busy machine. It is far below RESEND_AFTER_MS + LENT_MS, so that
+ * the tests notice a request that was sent again. */
 #define LATE_MS 5000u
 #define ENOUGH 8 /* number of consecutive calls after which the connection is lent */
 
@@ -202,7 +202,7 @@ static void the_engine_takes_back_what_nobody_reads(void **state) {
     call_alone(&story);
     for (int i = 0; i < 30000 && is_lent(story.client); i++) sleep_ms(1);
     assert_false(is_lent(story.client));
-    call_alone(&story); /* this call borrows the connection again */
+    call_alone(&story); /* the call borrows the connection again */
     story_end(&story);
 }
 

@@ -16,10 +16,10 @@
 #include "consumer.h"
 #include "fake_broker.h"
 
-#define LATE_MS 20000u /* ms; the maximum delay of an end on a busy machine */
+#define LATE_MS 20000u /* time in ms by which a call may end late on a busy machine */
 #define TRIES 10
-#define FAR_MS 600000u /* ms; no test waits that long */
-#define FIRST_MS 1500u /* ms; timeout of a call that must end while a call submitted with it continues */
+#define FAR_MS 600000u /* timeout in ms that no test reaches */
+#define FIRST_MS 1500u /* timeout in ms of a call that must end while a call submitted with it continues */
 
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 static const struct tarry_token token = {1, 1};
@@ -41,14 +41,15 @@ static tarry_client *client_to(const char *urls, uint64_t timeout_ms, uint32_t c
         pthread_mutex_unlock(&(fake)->lock);                                                                           \
     } while (0)
 
-/* Starts a broker that handles each commit in this way. */
+/* Starts a fake broker that handles every commit according to `deed`. */
 static struct fake *fake_that_will(enum deed deed) {
     enum deed script[256];
     for (int i = 0; i < 256; i++) script[i] = deed;
     return fake_start(script, 256);
 }
 
-/* Waits until the client is connected, because these tests are not about finding the broker in time. */
+/* Returns the client after it has connected, because these tests are not about the time that it takes to find the
+ * broker. */
 static tarry_client *connected(tarry_client *client) {
     assert_int_equal(tarry_ping(client, &(struct tarry_call){.timeout_ms = FAR_MS}), TARRY_OK);
     return client;
@@ -227,7 +228,7 @@ static void a_call_made_late_in_a_silence_has_its_whole_time(void **state) {
     submit(client, &first);
     sleep_ms(400);
     uint64_t between = now_ms();
-    submit(client, &second); /* joins the commit of the first call */
+    submit(client, &second); /* the second call joins the commit of the first one */
     assert_int_equal(tarry_commit_submit(commit, NULL, has_committed, &third), TARRY_OK);
     tarry_commit_free(commit);
     struct tarry_view *view;
@@ -355,7 +356,7 @@ static void draining_ends_although_others_submit(void **state) {
     atomic_store(&submitting.stop, true);
     pthread_join(thread, NULL);
     assert_int_equal(tarry_drain(submitting.client, 0, NULL),
-                     TARRY_OK); /* by this time, all submitted operations have ended */
+                     TARRY_OK); /* when this returns, all submitted operations have ended */
     tarry_close(submitting.client);
     fake_stop(fake);
 }

@@ -20,7 +20,7 @@
 #include "client.h"
 #include "fake_broker.h"
 
-#define FAR_MS 600000u /* ms; no test waits that long */
+#define FAR_MS 600000u /* timeout in ms that no test reaches */
 
 static tarry_client *client_to(const char *urls, uint64_t timeout_ms) {
     tarry_client *client;
@@ -47,7 +47,7 @@ static void dead_addresses_cost_no_wait(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     int handles[ADDRESSES_MAX];
     char urls[1024] = "";
-    /* If the client waited after each refusal, all refusals together would take longer than the client's timeout. */
+    /* If the client paused after each refusal, the pauses together would take longer than the client's timeout. */
     for (unsigned i = 1; i < ADDRESSES_MAX; i++) {
         int port;
         handles[i] = refusing_port(&port);
@@ -140,7 +140,7 @@ static void a_broker_that_answers_nothing_is_told_from_one_that_is_not_there(voi
     fake_stop(fake);
 }
 
-/* The client also pauses between tries if a broker accepts each connection and then closes it. */
+/* The client also pauses between tries if a broker accepts each connection and closes it again. */
 static void connections_that_bring_nothing_are_no_hot_loop(void **state) {
     enum deed script[256];
     for (int i = 0; i < 256; i++) script[i] = LOSE_REQUEST;

@@ -56,10 +56,11 @@ static void callbacks_wait_for_the_loop(void **state) {
     assert_false(is_readable(client, 0));
     for (int i = 0; i < 300; i++) assert_int_equal(tarry_schedule_async(client, &order, count_done, &seen), TARRY_OK);
     assert_true(is_readable(client, 10000));
-    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* all operations have replies */
-    assert_int_equal(seen.count, 0);                          /* no completion has been delivered yet */
+    assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK); /* returns when all operations have their replies */
+    assert_int_equal(seen.count, 0); /* no callback has run yet, because the loop has not dispatched */
     struct tarry_result result;
-    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK); /* a blocking call needs no dispatch either */
+    assert_int_equal(tarry_schedule(client, &order, &result),
+                     TARRY_OK); /* a blocking call works without dispatch too */
     assert_int_equal(tarry_dispatch(client, 100, &count), TARRY_OK);
     assert_int_equal(count, 100);
     assert_int_equal(seen.count, 100);
@@ -112,7 +113,7 @@ static void look_around(void *arg, const struct tarry_result *result) {
     assert_int_equal(tarry_dispatch(seen->client, 0, NULL), TARRY_E_CALLBACK);
     assert_int_equal(tarry_close(seen->client), TARRY_E_CALLBACK);
     assert_int_equal(tarry_schedule(seen->client, &order, &inner),
-                     TARRY_OK); /* a blocking call is allowed, because this is not the engine's thread */
+                     TARRY_OK); /* a blocking call is allowed here, because this thread is not the engine's */
 }
 
 static void a_callback_in_the_loop_may_block(void **state) {
@@ -267,11 +268,11 @@ static void connections_are_told_of(void **state) {
     pthread_mutex_lock(&heard.lock);
     heard.client = client;
     pthread_mutex_unlock(&heard.lock);
-    /* The connection had been lost before this call. */
+    /* The connection was lost before this call. */
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK);
     while (heard_of(&heard, TARRY_CONNECTED) < 2) sleep_ms(1);
     assert_int_equal(heard_of(&heard, TARRY_DISCONNECTED), 1);
-    /* Also waits for the schedule that the event's callback submitted. */
+    /* The call also waits for the schedule that the event's callback submitted. */
     assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     tarry_close(client);
     assert_int_equal(heard.kinds[TARRY_DISCONNECTED], 2);

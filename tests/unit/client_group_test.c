@@ -16,7 +16,7 @@ static void a_call_that_is_alone_never_waits(void **state) {
         group_came(&group);
         assert_false(group_waits(&group, 1, 0, now));
         group_woke(&group, 1, 0, now);
-        /* No deadline is needed, because another event will come. */
+        /* The group needs no deadline, because another event will come. */
         assert_int_equal(group_deadline(&group, now), UINT64_MAX);
     }
 }
@@ -29,7 +29,8 @@ static void whoever_was_woken_is_awaited(void **state) {
         assert_true(group_waits(&group, gathered, 0, NOW_MS));
     }
     group_came(&group);
-    assert_false(group_waits(&group, 8, 0, NOW_MS)); /* all expected calls have come */
+    assert_false(
+        group_waits(&group, 8, 0, NOW_MS)); /* the group does not wait any more, because all expected calls have come */
     assert_int_equal(group_deadline(&group, NOW_MS), UINT64_MAX);
 }
 
@@ -50,7 +51,7 @@ static void many_callers_go_in_halves(void **state) {
     assert_false(group_waits(&group, 32, 32, NOW_MS));
 }
 
-/* The gathered calls were sent earlier than planned, because an asynchronous operation joined them. */
+/* The gathered calls are sent earlier than planned, because an asynchronous operation joins them. */
 static void nobody_wakes_up_for_what_gathers_no_more(void **state) {
     struct group group = {0};
     assert_true(group_waits(&group, 1, 1, NOW_MS));
@@ -65,7 +66,7 @@ static void a_second_commit_wants_company(void **state) {
     assert_true(group_waits(&group, GROUP_MIN - 1, 1, NOW_MS));
     assert_false(group_waits(&group, GROUP_MIN, 1, NOW_MS));
     assert_true(group_waits(&group, 1, 1, NOW_MS));
-    assert_false(group_waits(&group, 1, 0, NOW_MS)); /* the reply has come, so the commit does not wait */
+    assert_false(group_waits(&group, 1, 0, NOW_MS)); /* the commit does not wait, because the reply has come */
 }
 
 static void nothing_waits_longer_than_it_may(void **state) {

@@ -147,7 +147,7 @@ static void every_call_understands_this_program(void **state) {
     const struct calls calls = all_calls(0, &ops);
     for (size_t i = 0; i < CALLS; i++) /* the fake broker has no sessions */
         assert_int_equal(calls.codes[i], i == 11 ? TARRY_UNSUPPORTED : TARRY_OK);
-    assert_int_equal(ops, 7); /* the blocking calls and the two asynchronous ones */
+    assert_int_equal(ops, 7); /* the operations of the blocking calls and of the two asynchronous calls */
 }
 
 static void a_program_that_sets_nothing_new_is_of_the_same_version(void **state) {

@@ -158,12 +158,12 @@ static void a_list_that_fails_at_once_may_be_repeated(void **state) {
 
 /* ---- memory */
 
-/* Not in builds with sanitizers, whose allocator has no counter but finds leaks by itself. */
+/* Left out in builds with sanitizers, whose allocator has no counter, and which find leaks by themselves. */
 static void a_list_that_is_closed_is_given_back(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     tarry_client *client = client_to(fake->url);
     const struct tarry_list_options options = {.queue = "orders"};
-    /* Now the engine's thread has allocated all that it needs. */
+    /* After this call, the engine's thread has allocated all memory that it needs. */
     assert_int_equal(tarry_ping(client, NULL), TARRY_OK);
     const size_t before = mallinfo2().uordblks;
     for (int i = 0; i < 1000; i++) {
@@ -301,7 +301,7 @@ static void whoever_runs_out_of_memory_says_so(void **state) { /* F-11 */
 
 static void a_lease_without_memory_is_not_held(void **state) { /* F-11 */
     struct held held = {.capacity = 0};
-    for (uint64_t id = 1; id < 100; id++) { /* the array grows several times */
+    for (uint64_t id = 1; id < 100; id++) { /* needs several extensions of the array */
         const struct held_entry entry = {.id = id, .token = {1, id}};
         allocations_left = 0;
         const bool is_held = held_take(&held, entry);
@@ -333,7 +333,8 @@ static void a_commit_without_memory_for_its_results_is_not_sent(void **state) { 
     assert_null(results);
     assert_int_equal(COUNT(fake, commits), 0);
     atomic_store(&large_fail, SIZE_MAX);
-    assert_int_equal(tarry_commit_run(commit, NULL, &results, &count), TARRY_OK); /* the commit still exists */
+    assert_int_equal(tarry_commit_run(commit, NULL, &results, &count),
+                     TARRY_OK); /* the commit still exists, so it can be run again */
     assert_int_equal(count, OPS);
     assert_int_equal(COUNT(fake, ops), OPS);
     tarry_commit_free(commit);

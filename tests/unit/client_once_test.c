@@ -17,7 +17,7 @@
 #include "client.h"
 #include "fake_broker.h"
 
-#define FAR_MS 600000u /* ms; no test waits that long */
+#define FAR_MS 600000u /* timeout in ms that no test reaches */
 
 static tarry_client *client_to(const char *urls, uint64_t timeout_ms) {
     tarry_client *client;
@@ -111,7 +111,7 @@ static void a_busy_broker_is_asked_again(void **state) {
     tarry_client *client = client_to(fake->url, FAR_MS);
     struct tarry_result result;
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
-    /* Each refused commit gave back its sequence, which the next one used. */
+    /* Each refused commit has given back its sequence, and the next commit used it again. */
     assert_int_equal(result.sequence, DELAYS + 1);
     assert_int_equal(fake->last_oldest, DELAYS + 1);
     assert_int_equal(fake->ops, 1);
@@ -365,7 +365,7 @@ static void operations_take_effect_once_and_in_order(void **state) { /* F-16, ON
     assert_int_equal(fake->ops, OPS);
     assert_int_equal(fake->hellos, 1);
     assert_false(fake->out_of_order);
-    assert_true(fake->commits > SCRIPT); /* the broker used the whole script */
+    assert_true(fake->commits > SCRIPT); /* the broker has used the whole script */
     tarry_commit_free(commit);
     tarry_close(client);
     fake_stop(fake);
@@ -406,7 +406,7 @@ static void a_commit_is_a_request_of_its_own_in_order(void **state) {
     assert_int_equal(count, 3);
     for (size_t i = 0; i < 3; i++) assert_int_equal(results[i].id, 6 + i);
     assert_int_equal(counted.done, 5);
-    /* Now the broker refuses an atomic commit as a whole. */
+    /* From now on the broker refuses an atomic commit as a whole. */
     fake->atomic_aborts = true;
     for (int i = 0; i < 3; i++) assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
     assert_int_equal(tarry_commit_run(commit, NULL, &results, &count), TARRY_ABORTED);

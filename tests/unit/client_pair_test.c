@@ -23,7 +23,7 @@
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 static const struct tarry_ref task = {.queue = "orders", .key = "order-1"};
 
-/* A pair of fakes, of which the first `count` run. Other addresses have no broker. */
+/* A pair of fake brokers. Only the first `count` of them run. */
 struct pair {
     struct fake *fakes[3];
     size_t count;
@@ -114,7 +114,7 @@ static void who_does_not_answer_is_passed_over(void **state) {
     pair_connect(&pair, 20000, false);
     uint64_t before = now_ms();
     assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
-    /* Each of these addresses was tried only once. */
+    /* So little time passed that each of these addresses was tried only once. */
     assert_true(now_ms() - before < DIAL_PATIENCE_MS + 2 * RESEND_AFTER_MS);
     assert_true(COUNT(pair.fakes[0], requests) > 0);
     pair_stop(&pair);
@@ -136,7 +136,7 @@ static void a_paused_primary_is_left_before_two_seconds(void **state) {
     assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
     hang(pair.fakes[0]);
     uint64_t before = now_ms();
-    /* The first fake already had the commit, and the other fake does not know the commit's producer. */
+    /* The first fake had executed the commit already, and the other fake does not know the commit's producer. */
     assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_FORGOTTEN);
     assert_in_range(now_ms() - before, RESEND_ELSEWHERE_MS - 1, RESEND_AFTER_MS - 1);
     assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
@@ -252,7 +252,7 @@ static void a_broker_of_another_cluster_is_passed_over(void **state) {
     struct tarry_result result;
     pair_start(&pair, 2);
     memset(pair.fakes[1]->cluster, 7, CLUSTER_ID_SIZE);
-    pair.fakes[1]->producer = 101; /* the same producer number as at the first broker */
+    pair.fakes[1]->producer = 101; /* the second broker issues the same producer number as the first one */
     pair_connect(&pair, 2000, false);
     assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
     fake_stop(pair.fakes[0]);
@@ -344,7 +344,7 @@ static void what_was_not_answered_takes_effect_once_at_the_new_primary(void **st
     pair.fakes[0]->script_size = 2;
     pair_connect(&pair, 10000, false);
     assert_int_equal(tarry_schedule(pair.client, &order, &before), TARRY_OK);
-    /* From now on, the fake stops being the primary as soon as it has executed the second commit. */
+    /* From now on, the fake broker ceases to be the primary as soon as it has executed the second commit. */
     assert_int_equal(tarry_schedule_async(pair.client, &order, count, &counter), TARRY_OK);
     while (COUNT(pair.fakes[0], ops) < 2) sleep_ms(1);
     set_role(pair.fakes[0], pair.fakes[1]->url);
@@ -365,7 +365,7 @@ static void what_was_not_answered_takes_effect_once_at_the_new_primary(void **st
     pair_stop(&pair);
 }
 
-/* Roles change again and again under load; each change copies the log, as a follower has it. */
+/* The roles change again and again under load. Each new primary first gets a copy of the log, as a follower has it. */
 static void roles_may_change_under_load(void **state) { /* ONCE-1, F-16 */
     struct pair pair;
     struct counter counter = {0};
@@ -409,7 +409,8 @@ static void a_follower_answers_only_who_lets_it(void **state) {
         assert_int_equal(view->source.position, allowed ? 4096 : 0);
         assert_int_equal(COUNT(pair.fakes[1], requests), allowed ? 0 : 1);
         tarry_view_free(view);
-        assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK); /* this call needs the primary */
+        assert_int_equal(tarry_schedule(pair.client, &order, NULL),
+                         TARRY_OK); /* needs the primary, whereas the queries do not */
         pair_stop(&pair);
     }
 }
@@ -438,7 +439,7 @@ static void an_older_follower_that_does_not_know_what_is_asked_for_is_not_believ
     assert_int_equal(get_fresh(&pair, 0, 0, &took_ms), TARRY_OK);
     assert_int_equal(get_fresh(&pair, 4096, 0, &took_ms), TARRY_OK);
     assert_int_equal(get_fresh(&pair, 4097, 0, &took_ms),
-                     /* The follower may get the position later, so the client retries until the deadline. */
+                     /* The follower may reach the position later, so the client retries until the deadline. */
                      TARRY_BEHIND);
     assert_in_range(took_ms, 500, 4000);
     assert_int_equal(get_fresh(&pair, 0, 500, &took_ms), TARRY_TOO_OLD);
@@ -446,7 +447,7 @@ static void an_older_follower_that_does_not_know_what_is_asked_for_is_not_believ
     pair_stop(&pair);
 }
 
-/* Answers of a follower do not count as a sign that a primary is there. */
+/* An answer of a follower does not count as a sign that there is a primary. */
 static void a_follower_keeps_nobody_waiting_for_ever(void **state) {
     struct pair pair;
     struct counter counter = {0};

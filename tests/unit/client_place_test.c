@@ -24,7 +24,7 @@ static void an_address_is_what_it_says(void **state) {
     assert_int_equal(place_parse(path, strlen("unix://") + PLACE_SOCKET_MAX, &place), 0);
     assert_int_equal(place.kind, PLACE_UNIX);
     assert_int_equal(strlen(place.host), PLACE_SOCKET_MAX);
-    /* Tarryd also accepts this path, so the client must. */
+    /* The client must accept this path, because tarryd does. */
     assert_int_equal(place_parse("unix:///r\303\266m", 12, &place), 0);
     assert_string_equal(place.host, "/r\303\266m");
     assert_int_equal(place_parse("ws://[::1]", 10, &place), 0);

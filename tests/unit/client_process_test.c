@@ -48,7 +48,7 @@ static void read_thread(const char *id, struct thread_seen *out) {
     snprintf(path, sizeof(path), "/proc/self/task/%.20s/status", id);
     *out = (struct thread_seen){.blocked = 0};
     FILE *file = fopen(path, "r");
-    if (file == NULL) return; /* the thread has ended, so it cannot be read */
+    if (file == NULL) return; /* the thread has ended meanwhile */
     while (fgets(line, sizeof(line), file) != NULL) {
         (void)sscanf(line, "Name: %31s", out->name);
         if (strncmp(line, "SigBlk:", 7) == 0) out->blocked = strtoull(line + 7, NULL, 16);
@@ -157,7 +157,7 @@ int __wrap_getaddrinfo(const char *host, const char *port, const struct addrinfo
     if ((hints->ai_flags & AI_NUMERICHOST) != 0) return __real_getaddrinfo(host, port, hints, out_list);
     char id[32];
     snprintf(id, sizeof(id), "%d", (int)gettid());
-    struct thread_seen seen = {.blocked = 0}; /* the thread that starts it sets the name a little later */
+    struct thread_seen seen = {.blocked = 0}; /* the new thread gets its name a little after its start */
     for (int i = 0; i < 10000 && strcmp(seen.name, "tarry-resolve") != 0; i++, sleep_ms(1)) read_thread(id, &seen);
     if (atomic_load(&has_looked_up) == 0) looks_up = seen;
     atomic_store(&has_looked_up, 1);

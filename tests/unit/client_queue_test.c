@@ -16,7 +16,7 @@
 #include "client.h"
 #include "fake_broker.h"
 
-#define FAR_MS 240000u /* ms; thousands of single commits on a busy machine */
+#define FAR_MS 240000u /* timeout in ms; enough for thousands of single commits on a busy machine */
 
 static tarry_client *client_to(const char *urls, uint32_t commits_in_flight) {
     tarry_client *client;
@@ -122,7 +122,8 @@ static void acks_and_cancels_pass_schedules_that_are_refused(void **state) { /* 
     schedule(client, "c", &answers);
     assert_int_equal(tarry_nack_async(client, 9, (struct tarry_token){1, 9}, NULL, count_answer, &answers), TARRY_OK);
     await_trace(fake, "[nack 9] ");
-    await_commits(fake, COUNT(fake, commits) + 2); /* the schedules are retried all the time, and wait */
+    await_commits(fake,
+                  COUNT(fake, commits) + 2); /* the client sends the schedules again and again, and they stay refused */
     assert_false(traced(fake, "schedule"));
     set(fake, false, false);
     assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);

@@ -46,7 +46,7 @@ static tarry_consumer *consumer_with_two_tasks(struct fake *fake, tarry_client *
         held = consumer->held.count;
         pthread_mutex_unlock(&consumer->lock);
     }
-    /* The broker loses the session: the next heartbeat notices it. */
+    /* The broker loses the session, and the client notices it by the next heartbeat. */
     pthread_mutex_lock(&fake->lock);
     fake->session = 0;
     pthread_mutex_unlock(&fake->lock);
@@ -68,7 +68,7 @@ static void deliveries_of_a_lost_session_are_not_handed_out(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     tarry_client *client = client_to(fake->url, 20000);
     tarry_consumer *consumer = consumer_with_two_tasks(fake, client);
-    fake_deliver(fake, 1, 13, 3); /* a late delivery of the former session */
+    fake_deliver(fake, 1, 13, 3); /* the delivery belongs to the former session and comes late */
     fake_deliver(fake, 2, 14, 4);
     assert_int_equal(next_id(consumer), 14);
     assert_int_equal(tarry_consumer_close(consumer, 0, NULL), TARRY_OK);

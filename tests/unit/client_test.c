@@ -276,7 +276,7 @@ static void what_is_too_large_to_pack_is_refused(void **state) {
     assert_int_equal(pack_cancel(&body, &of_long_key, false), TARRY_TOO_LARGE);
     assert_int_equal(pack_move(&body, &of_long_queue, TARRY_DELAY, 0), TARRY_TOO_LARGE);
     assert_int_equal(pack_nack(&body, 1, (struct tarry_token){0}, &options), TARRY_TOO_LARGE);
-    /* The text itself fits, but not together with the other fields of the request. */
+    /* The text alone would fit, but not together with the other fields of the request. */
     text[REQUEST_SIZE_MAX - REQUEST_OVERHEAD_MAX - 16] = 0;
     assert_int_equal(pack_cancel(&body, &of_long_key, false), TARRY_TOO_LARGE);
     assert_int_equal(pack_nack(&body, 1, (struct tarry_token){9, 9}, &options), TARRY_TOO_LARGE);
@@ -298,7 +298,7 @@ static void held_leases_match_a_naive_model(void **state) {
         uint64_t id = 1 + random % IDS;
         if (random >> 40 & 1) {
             bool taken = held_take(&held, (struct held_entry){.id = id, .token = {1, id}, .until_ms = 100 + id});
-            assert_int_equal(taken, !model[id]); /* a task is taken only once under the same lease */
+            assert_int_equal(taken, !model[id]); /* of all deliveries under the same lease, only one is taken */
             count += !model[id];
             model[id] = true;
         } else {
@@ -386,12 +386,12 @@ static void a_settled_lease_is_not_taken_again(void **state) {
 
     struct held_entry later = {.id = 1,
                                .token = {1, 12},
-                               .until_ms = 300}; /* a new lease of the same task is treated like any other lease */
+                               .until_ms = 300}; /* a new lease of the same task is taken like any other */
     assert_true(held_take(&held, later));
     held_settle(&held, 1, first.token); /* this settles the first lease, so the later lease stays */
     assert_false(held_find(&held, 1)->settled);
     held_settle(&held, 1, later.token);
-    /* The consumer did not hold the lease when the session resumed, so it leaves no mark. */
+    /* The consumer did not hold this lease when the session resumed, so there is no mark of it. */
     assert_null(held_find(&held, 1));
 
     held_settle(&held, 2, other.token);
@@ -403,7 +403,8 @@ static void a_settled_lease_is_not_taken_again(void **state) {
     assert_true(held_take(&held, first));
     held_resume(&held);
     held_settle(&held, 1, first.token);
-    held_sweep(&held, 101); /* the lease has expired: the broker does not send it again */
+    held_sweep(&held,
+               101); /* the mark is removed, because the lease has expired and the broker does not send it again */
     assert_int_equal(held.count, 0);
     held_deinit(&held);
 }

@@ -111,7 +111,7 @@ static void fragments_without_end_are_bounded(void **state) {
     message_reader_deinit(&reader);
 }
 
-/* The size that a header announces costs no memory before the bytes arrive. */
+/* A header that announces a large size costs no memory before the bytes arrive. */
 static void memory_grows_with_what_comes(void **state) {
     struct message_reader reader;
     message_reader_init(&reader, 64u << 20);
@@ -238,14 +238,14 @@ static void a_connection_comes_about_a_byte_at_a_time(void **state) {
         assert_non_null(strstr(text, "\r\nAuthorization: Bearer tarry_abc\r\n"));
         assert_null(memmem(server.connection.bearer, sizeof(server.connection.bearer), "x", 1));
         const size_t answer_size = answer_of(&server, answer, sizeof(answer) - 3);
-        memcpy(answer + answer_size, "\x82\x01q", 3); /* the first frame comes in the same packet */
+        memcpy(answer + answer_size, "\x82\x01q", 3); /* the first frame comes in the same packet as the reply */
         for (size_t i = 0; i + 1 < answer_size; i++) {
             say(&server, answer + i, 1);
             assert_int_equal(await(&server, i % 16 == 0 ? 1 : 0, &data, &size), WS_CLIENT_NOTHING);
         }
         say(&server, answer + answer_size - 1, 4);
         assert_int_equal(await(&server, 5000, &data, &size), WS_CLIENT_OPENED);
-        assert_int_equal(server.connection.bearer[0], 0); /* the token is erased once it is not needed */
+        assert_int_equal(server.connection.bearer[0], 0); /* the token is erased as soon as it is no longer needed */
         assert_int_equal(await(&server, 5000, &data, &size), WS_CLIENT_MESSAGE);
         assert_int_equal(size, 1);
         assert_int_equal(data[0], 'q');
@@ -314,7 +314,7 @@ static void a_turn_ends_however_much_there_is(void **state) {
     assert_int_equal(ws_client_next(&server.connection, &data, &size), WS_CLIENT_NOTHING);
     assert_int_equal(ioctl(server.connection.fd, FIONREAD, &left), 0);
     assert_true(left > 0);
-    /* No further message has arrived. */
+    /* No other message has arrived. */
     assert_int_equal(ws_client_next(&server.connection, &data, &size), WS_CLIENT_NOTHING);
     int still = 0;
     assert_int_equal(ioctl(server.connection.fd, FIONREAD, &still), 0);

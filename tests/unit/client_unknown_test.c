@@ -24,14 +24,14 @@ static struct fake *fake_that_remembers(const enum deed *script, size_t size) {
     return fake;
 }
 
-#define FAR_MS 600000u /* ms; no test waits that long */
+#define FAR_MS 600000u /* timeout in ms that no test reaches */
 
 static tarry_client *client_to(const struct fake *fake, uint64_t timeout_ms) {
     tarry_client *client;
     struct tarry_options options = {.urls = fake->url, .name = "client_test", .timeout_ms = timeout_ms};
     assert_int_equal(tarry_open(&options, &client), TARRY_OK);
     assert_int_equal(tarry_ping(client, &(struct tarry_call){.timeout_ms = FAR_MS}),
-                     TARRY_OK); /* without a deadline, because it may take long to find the broker */
+                     TARRY_OK); /* has no deadline, because it may take long to find the broker */
     return client;
 }
 
@@ -99,7 +99,7 @@ static void an_unknown_outcome_is_left_with_its_producer(void **state) {
     }
     assert_int_equal(tarry_ask(client, &unknown, NULL, &answer), TARRY_OK);
     assert_int_equal(answer.id, 1);
-    assert_int_equal(fake->last_oldest, 1); /* the query makes the broker forget nothing */
+    assert_int_equal(fake->last_oldest, 1); /* the query does not make the broker forget any reply */
     assert_int_equal(fake->hellos, 2);
     tarry_close(client);
     for (int i = 0; i < 5000 && COUNT(fake, goodbyes) == 0; i++)
@@ -167,7 +167,7 @@ static void what_cannot_be_asked_is_refused(void **state) {
     tarry_client *client = client_to(fake, 400);
     struct tarry_result result = {.code = TARRY_E_NO_BROKER}, answer;
     struct tarry_commit_id id = {0};
-    /* Refused, because the commit was never sent. */
+    /* The call is refused, because the commit was never sent. */
     assert_int_equal(tarry_ask(client, &result, NULL, &answer), TARRY_E_ARGUMENT);
     assert_string_equal(answer.message, tarry_code_sentence(TARRY_E_ARGUMENT));
     tarry_commit *commit;
@@ -176,7 +176,7 @@ static void what_cannot_be_asked_is_refused(void **state) {
     assert_int_equal(tarry_commit_resume(commit, &id), TARRY_E_ARGUMENT);
     id.producer = id.sequence = 7; /* no broker has issued this producer number */
     assert_int_equal(tarry_commit_ask(commit, &id, NULL, NULL, NULL), TARRY_FORGOTTEN);
-    /* The commit's name belongs to another cluster, which no address has. */
+    /* The commit's identity names another cluster, to which no address leads. */
     memset(id.cluster, 1, sizeof(id.cluster));
     assert_int_equal(tarry_commit_ask(commit, &id, NULL, NULL, NULL), TARRY_NOT_PRIMARY);
     tarry_commit_free(commit);
@@ -230,7 +230,7 @@ static void what_is_gone_on_with_makes_the_broker_forget_nothing(void **state) {
     tarry_commit *commits[2];
     struct tarry_commit_id ids[2];
     for (int i = 0; i < 2; i++) ids[i] = prepared(client, &commits[i]);
-    for (int i = 0; i < 2; i++) tarry_commit_free(commits[i]); /* the service ends before it sent the commits */
+    for (int i = 0; i < 2; i++) tarry_commit_free(commits[i]); /* the service ends before it has sent the commits */
     tarry_close(client);
     client = client_to(fake, FAR_MS);
     for (int i = 1; i >= 0; i--) {

@@ -14,10 +14,10 @@
 #include "fake_broker.h"
 
 #define OWN_MS 100u
-#define CLIENTS_MS 400u /* ms; timeout of a client whose call must end earlier */
+#define CLIENTS_MS 400u /* ms; timeout of a client whose calls must end earlier */
 #define TRIES 10
 #define FAR_MS 600000u /* ms; timeout of the client */
-#define LATE_MS 20000u /* ms; a late end on a busy machine, far below FAR_MS */
+#define LATE_MS 20000u /* ms; an end may be as late as this on a busy machine; far below FAR_MS */
 
 static const struct tarry_ref order_1 = {.queue = "orders", .key = "order-1"};
 static const struct tarry_token token = {1, 1};
@@ -100,7 +100,7 @@ static int requeues(tarry_client *client) {
     return tarry_dead(client, TARRY_REQUEUE, &order_1, false, &(struct tarry_call){.timeout_ms = OWN_MS}, NULL);
 }
 
-/* Runs a commit that pauses the queue. */
+/* Runs a commit that pauses a queue. */
 static int commits(tarry_client *client) {
     tarry_commit *commit;
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
@@ -293,7 +293,7 @@ static int submits_one_that_has_no_end(void) {
     struct ended lasting = {.code = -1}, short_lived = {.code = -1};
     assert_int_equal(tarry_schedule_async(client, &order, has_ended, &lasting), TARRY_OK);
     order.key = "2";
-    order.call.timeout_ms = 0; /* this call has the client's timeout and joins the commit of the first call */
+    order.call.timeout_ms = 0; /* the call has the client's timeout, and joins the commit of the first call */
     assert_int_equal(tarry_schedule_async(client, &order, has_ended, &short_lived), TARRY_OK);
     while (!atomic_load(&short_lived.done)) sleep_ms(1);
     assert_int_equal(atomic_load(&lasting.done), 0);
@@ -398,8 +398,9 @@ static void close_with_a_verdict(bool is_sent, bool loops) {
     if (!is_sent) assert_true(rv == TARRY_E_TIMEOUT || rv == TARRY_E_NO_BROKER);
     assert_true(took < LATE_MS);
     assert_int_equal(atomic_load(&verdict.told), 1); /* the verdict was reported once, before the close returned */
-    bool is_unsent = verdict.code == TARRY_E_NO_BROKER ||
-                     verdict.code == TARRY_BUSY; /* BUSY: the broker had just answered other calls */
+    bool is_unsent =
+        verdict.code == TARRY_E_NO_BROKER ||
+        verdict.code == TARRY_BUSY; /* BUSY is possible, because the broker had just answered other calls */
     assert_true(verdict.code == TARRY_E_TIMEOUT || (!is_sent && is_unsent));
     end(client, fake);
 }

@@ -46,7 +46,7 @@ static void a_small_step_forward_moves_the_wall_alone(void **unused) { /* F-32, 
     (void)unused;
     struct clock_state state = fresh();
     struct instant now = at(&state, SECOND, INT64_C(1800) * (int64_t)SECOND);
-    assert_int_equal(now.steady_ns, REAL0 + SECOND); /* no delay fires early */
+    assert_int_equal(now.steady_ns, REAL0 + SECOND); /* steady time is not ahead, so no delay fires early */
     assert_int_equal(now.wall_ns, REAL0 + SECOND + 1800 * SECOND);
     assert_false(state.held);
 }
@@ -61,7 +61,7 @@ static void a_step_back_lets_the_wall_stand_still_until_the_clock_is_there_again
         assert_true(now.wall_ns == before.wall_ns || now.wall_ns == REAL0 + 11 * SECOND - (uint64_t)steps[i]);
         assert_true(now.wall_ns >= before.wall_ns);
         assert_int_equal(now.steady_ns, REAL0 + 11 * SECOND);
-        /* Correcting a wrong clock is no jump, however wrong it was. */
+        /* When a wrong clock is corrected, that is no jump, however wrong it was. */
         now = at(&state, 60 * SECOND, 0);
         assert_int_equal(now.wall_ns, REAL0 + 60 * SECOND);
         assert_false(state.held);
@@ -81,7 +81,7 @@ static void a_jump_of_more_than_an_hour_is_held_until_it_ends(void **unused) { /
     struct instant now = at(&state, 3 * HOUR, 0);
     assert_false(state.held);
     assert_int_equal(now.wall_ns, REAL0 + 3 * HOUR);
-    /* A jump of exactly the limit is believed; 1 ns more is not. */
+    /* A jump of exactly the limit is accepted as true, and one that is 1 ns longer is not. */
     at(&state, 3 * HOUR, (int64_t)(CLOCK_JUMP_RUN_MS * NS_PER_MS) + 1);
     assert_true(state.held);
     at(&state, 3 * HOUR, (int64_t)(CLOCK_JUMP_RUN_MS * NS_PER_MS));
@@ -105,7 +105,8 @@ static struct clock_state restarted(struct instant last, uint64_t real_ns, bool 
 
 static void across_a_start_both_go_on_by_the_difference_of_the_walls(void **unused) {
     (void)unused;
-    /* In the former run the wall clock was set forward by a minute. So the two bases differ, and this stays. */
+    /* In the former run the wall clock was set forward by a minute, so the two clocks of the broker differ. They must
+     * differ by as much after the start. */
     struct instant last = {REAL0, REAL0 + 60 * SECOND};
     struct clock_state state = restarted(last, REAL0 + 60 * SECOND + 5 * DAY, false);
     assert_false(state.held);
@@ -164,7 +165,7 @@ static void what_passed_while_the_wall_was_held_is_not_added_again_by_a_start(vo
     uint64_t real_ns = last.steady_ns + SECOND; /* the clock was corrected, and 1 s has passed */
     struct clock_state next;
     clock_begin(&next, (struct clock_origin){.last = last}, (struct sample){real_ns, SECOND});
-    assert_int_equal(next.now.steady_ns, real_ns); /* no delay fires early */
+    assert_int_equal(next.now.steady_ns, real_ns); /* steady time is not ahead, so no delay fires early */
     assert_int_equal(next.now.wall_ns, real_ns);
 }
 
@@ -177,7 +178,7 @@ static void a_start_thirty_days_later_is_not_believed_unless_accepted(void **unu
 
     state = restarted(last, REAL0 + 30 * DAY + 1, false);
     assert_true(state.held);
-    assert_int_equal(state.now.steady_ns, REAL0); /* no delay fires early */
+    assert_int_equal(state.now.steady_ns, REAL0); /* steady time is not ahead, so no delay fires early */
     assert_int_equal(state.now.wall_ns, REAL0);   /* if wall_ns were higher, all overdue tasks would fire at once */
     struct instant now = clock_advance(&state, (struct sample){REAL0 + 31 * DAY, BOOT0 + HOUR});
     assert_true(state.held);

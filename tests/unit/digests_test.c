@@ -69,7 +69,7 @@ static void a_follower_compares_where_a_frame_ends(void **state) { /* F-31 */
     assert_int_equal(digests.compared.position, 300);
 }
 
-/* F-31, R8: after a cut another frame may end at that position. */
+/* After the log was cut, another frame may end at a position that the cut removed (F-31, R8). */
 static void what_is_cut_off_is_not_expected_any_more(void **state) {
     struct digests digests = {0};
     digests_expect(&digests, (struct digest_point){300, 3}, 100);

@@ -110,7 +110,9 @@ static void it_is_said_when_the_disk_becomes_low_and_when_it_is_fine(void **stat
     assert_true(disk_reserve_note(&reserve, -ENOSPC, -ENOSPC));
     assert_true(reserve.low);
     assert_false(disk_reserve_note(&reserve, -ENOSPC, -ENOSPC));
-    assert_false(disk_reserve_note(&reserve, 0, -ENOSPC)); /* a small write that still fits is no sign of space */
+    assert_false(
+        disk_reserve_note(&reserve, 0,
+                          -ENOSPC)); /* a small write that succeeds does not show that the disk has space again */
     assert_true(reserve.low);
     assert_true(disk_reserve_note(&reserve, 0, 0));
     assert_false(reserve.low);

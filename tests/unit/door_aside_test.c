@@ -30,7 +30,7 @@ static struct {
     /* Connection whose page the callback `served` answers before its thread waits; 0: no such connection. */
     uint64_t slow;
     sem_t is_aside, may_come_back, is_back;
-    pthread_t rendered; /* thread that rendered the last page; read after the page has arrived */
+    pthread_t rendered; /* thread that rendered the last page; a test reads this only after that page has arrived */
 } world;
 
 static struct caller_verdict admit(void *argument, const struct net_caller *caller) {
@@ -137,7 +137,7 @@ static void somebody_serves_while_the_thread_waits_for_a_disk(void **state) {
         hear(ask("/"));
         assert_false(pthread_equal(world.rendered, first));
         sem_post(&world.may_come_back);
-        sem_wait(&world.is_back); /* waits for the thread, which returns although nothing else happens */
+        sem_wait(&world.is_back); /* the door's thread must return although nothing else happens */
         hear(ask("/"));
         assert_true(pthread_equal(world.rendered, first));
     }
@@ -147,7 +147,7 @@ static void who_comes_back_at_once_goes_on_serving(void **state) {
     hear(ask("/"));
     pthread_t first = world.rendered;
     for (int round = 0; round < 200; round++) {
-        sem_post(&world.may_come_back); /* the call returns at once */
+        sem_post(&world.may_come_back); /* lets the next call of the disk return at once */
         hear(ask("/slow"));
         sem_wait(&world.is_aside);
         sem_wait(&world.is_back);

@@ -15,7 +15,7 @@
 #include "door_parts.h"
 
 #define REPLIES 64u
-/* One reply is rendered in a quarter of what a round has. */
+/* The clock of this test makes each reply take a quarter of the time that a round may use. */
 #define RENDER_US (DOOR_ROUND_US / 4)
 #define PER_BATCH 4u
 
@@ -23,8 +23,8 @@ static struct {
     struct door *door;
     uint64_t now_us;
     int wait_ms;       /* timeout of the last wait for events */
-    unsigned rendered; /* replies that the protocol has got */
-    unsigned dropped;  /* deliveries for a connection that has ended */
+    unsigned rendered; /* number of replies that the protocol has rendered */
+    unsigned dropped;  /* number of replies for a connection that has ended */
 } world;
 
 uint64_t __wrap_deadlines_now_us(void);
@@ -81,7 +81,8 @@ static void a_round_renders_replies_for_a_limited_time(void **state) {
     do {
         before = world.rendered;
         door_round(world.door);
-        assert_in_range(world.rendered - before, 1, 2 * PER_BATCH); /* before `served`, and after it */
+        assert_in_range(world.rendered - before, 1,
+                        2 * PER_BATCH); /* one batch may be rendered before the callback `served`, and one after it */
         if (before > 0) assert_int_equal(world.wait_ms, 0);
     } while (world.rendered < REPLIES);
     assert_true(before >= REPLIES - 2 * PER_BATCH);
