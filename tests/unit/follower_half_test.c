@@ -14,7 +14,7 @@
 struct fx {
     struct follower_half half;
     struct pair pair;
-    struct pair_message frames; /* a reply to the newest request */
+    struct pair_message frames; /* reply to the newest request */
 };
 
 /* Begins with a follower of epoch 3 that has everything up to 900, and knows that everything below 500 is committed. */
@@ -33,8 +33,8 @@ static int begin(void **state) {
     return 0;
 }
 
-/* Returns the steps in which a reply is handled, one letter each: c(lock) f(rames) s(ync) d(urable) l(eader) a(nswered)
- * h(eard) (appl)y. */
+/* Returns the steps in which the reply is handled, one letter for each: c(lock) f(rames) s(ync) d(urable) l(eader)
+ * a(nswered) h(eard) (appl)y. */
 static const char *steps_of(struct fx *fx, const struct pair_message *answer, bool has_frames, bool is_newest,
                             bool is_unfit) {
     static const char letters[] = {
@@ -107,16 +107,16 @@ static void a_question_that_came_to_nothing_is_asked_again(void **state) { /* F-
     fx->half.asking = false;
     fx->pair.writing_state = true;
     follower_half_settle(&fx->half, &fx->pair, MS);
-    /* The pair's rules send the request once the hard state is written. */
+    /* The half need not plan a request, because the pair's rules send it once the hard state is written. */
     assert_int_equal(fx->half.again_ns, UINT64_MAX);
     fx->pair.writing_state = false;
     follower_half_settle(&fx->half, &fx->pair, MS);
     assert_int_equal(fx->half.again_ns, 51 * MS);
     assert_int_equal(follower_half_due(&fx->half, &fx->pair, 50 * MS), FOLLOWER_DUE_NOTHING);
     assert_int_equal(follower_half_due(&fx->half, &fx->pair, 51 * MS), FOLLOWER_DUE_ASK);
-    /* The request is due only once. */
+    /* A request is due only once. */
     assert_int_equal(follower_half_due(&fx->half, &fx->pair, 99 * MS), FOLLOWER_DUE_NOTHING);
-    follower_half_sent(&fx->half, false, 100 * MS); /* without memory the request was not sent */
+    follower_half_sent(&fx->half, false, 100 * MS); /* the request was not sent, for want of memory */
     assert_int_equal(follower_half_due(&fx->half, &fx->pair, 150 * MS), FOLLOWER_DUE_ASK);
     fx->pair.role = PAIR_FENCING;
     follower_half_settle(&fx->half, &fx->pair, 200 * MS);
@@ -144,17 +144,17 @@ static void a_question_is_not_sent_again_while_its_answer_may_come(void **state)
     follower_half_sent(&fx->half, true, MS);
     assert_false(follower_half_ask(&fx->half, &question));
     assert_true(follower_half_ask(&fx->half, &newer));
-    follower_half_sent(&fx->half, false, MS); /* without memory the request was not sent */
+    follower_half_sent(&fx->half, false, MS); /* the request was not sent, for want of memory */
     assert_true(follower_half_ask(&fx->half, &newer));
     follower_half_sent(&fx->half, true, MS);
-    fx->half.asking = false; /* the request was answered, or it timed out */
+    fx->half.asking = false; /* the request has been answered or has timed out */
     assert_true(follower_half_ask(&fx->half, &newer));
 }
 
 static void a_refusal_is_asked_again_after_a_while(void **state) {
     struct fx *fx = *state;
     follower_half_refused(&fx->half, MS);
-    follower_half_settle(&fx->half, &fx->pair, MS); /* the planned time does not become earlier */
+    follower_half_settle(&fx->half, &fx->pair, MS); /* the planned time must not become earlier */
     assert_int_equal(fx->half.again_ns, 1001 * MS);
     follower_half_ask_again(&fx->half, MS);
     assert_int_equal(fx->half.again_ns, 51 * MS);
@@ -165,7 +165,7 @@ static void who_proves_nothing_is_asked_at_once_then_soon_then_as_one_who_refuse
     struct fx *fx = *state;
     fx->half.again_ns = UINT64_MAX;
     assert_int_equal(follower_half_unproved(&fx->half, true, MS), FOLLOWER_ASKS_NOW);
-    assert_true(fx->half.again_ns == UINT64_MAX); /* no timer: the caller sends the request at once */
+    assert_true(fx->half.again_ns == UINT64_MAX); /* there is no timer, because the caller sends the request at once */
     for (int i = 2; i <= FOLLOWER_CHALLENGES_MAX; i++) {
         assert_int_equal(follower_half_unproved(&fx->half, true, MS), FOLLOWER_ASKS_SOON);
         assert_int_equal(fx->half.again_ns, 51 * MS);
@@ -174,7 +174,7 @@ static void who_proves_nothing_is_asked_at_once_then_soon_then_as_one_who_refuse
     assert_int_equal(fx->half.again_ns, 1001 * MS);
     follower_half_proved(&fx->half);
     assert_int_equal(follower_half_unproved(&fx->half, false, 2 * MS),
-                     FOLLOWER_REFUSED); /* the reply has no challenge, or a known one */
+                     FOLLOWER_REFUSED); /* the reply has no challenge, or one that is known already */
     assert_int_equal(fx->half.again_ns, 1002 * MS);
     assert_int_equal(follower_half_unproved(&fx->half, true, MS), FOLLOWER_ASKS_NOW);
 }
@@ -191,7 +191,7 @@ static void a_cut_that_must_wait_is_tried_again(void **state) { /* R8 */
 static void a_goodbye_is_the_last_word(void **state) {
     struct fx *fx = *state;
     const struct pair_message question = {.kind = PAIR_FOLLOW, .serial = 8};
-    fx->pair.epoch = 0; /* without a leader no message counts */
+    fx->pair.epoch = 0; /* without a leader, no message counts as a sign of life */
     assert_false(follower_half_leave(&fx->half, &fx->pair));
     fx->pair.epoch = 3;
     fx->pair.cutting = true;

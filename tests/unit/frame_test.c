@@ -84,8 +84,8 @@ static void every_flipped_bit_is_found(void **state) { /* F-2 */
     assert_true(frame_header_decode(bytes, &out));
 }
 
-/* The erased flag may be set later by writing one byte. It says that each content must be checked by its own checksum.
- */
+/* The erased flag may be set later by writing a single byte. It means that each content must be checked by its own
+ * checksum. */
 static void the_flag_of_erased_contents_needs_no_new_sum(void **state) {
     (void)state;
     struct random random = {random_seed(4)};
@@ -115,7 +115,7 @@ static void what_is_erased_is_zeros(void **state) {
 static void expect_refused(struct frame_header header) {
     uint8_t bytes[FRAME_HEADER_SIZE];
     struct frame_header out;
-    frame_header_encode(&header, bytes); /* the checksum is right */
+    frame_header_encode(&header, bytes); /* the checksum is right, so the header itself must be refused */
     assert_false(frame_header_decode(bytes, &out));
 }
 
@@ -133,12 +133,12 @@ static void a_header_that_lies_is_refused(void **state) { /* F-2, F-20 */
     expect_refused(header);
     header.type = 3;
     expect_refused(header);
-    header.type = FRAME_SEAL; /* a seal has no body */
+    header.type = FRAME_SEAL; /* refused, because a seal has no body */
     expect_refused(header);
     header = good;
     header.flags = 2;
     expect_refused(header);
-    header.flags = FRAME_FLAG_ERASED; /* a frame without contents has nothing to erase */
+    header.flags = FRAME_FLAG_ERASED; /* refused, because a frame without contents has nothing to erase */
     expect_refused(header);
     uint8_t bytes[FRAME_HEADER_SIZE];
     frame_header_encode(&good, bytes);
@@ -171,13 +171,13 @@ static void bytes_lie_where_the_table_says(void **state) {
         bool is_high_byte_of_a_size = i == 15 || i == 19, is_reserved = i >= 20 && i < 24;
         assert_int_equal(bytes[i], is_high_byte_of_a_size || is_reserved ? 0 : i);
     }
-    bytes[6] = 0; /* the flag is not part of the checksum */
+    bytes[6] = 0; /* does not change the checksum, which does not cover the flag */
     uint64_t sum = frame_sum(bytes, 104);
     for (int i = 0; i < 8; i++) assert_int_equal(bytes[104 + i], sum >> 8 * i & 0xff);
     assert_int_equal(frame_sum("", 0), 0x2d06800538d394c2); /* XXH3-64 of zero bytes, from its specification */
 }
 
-/* The chain covers everything except the bytes that erasing a content changes. */
+/* The chain covers all bytes of a frame except those that an erasure changes. */
 static void the_chain_covers_all_but_erasure(void **state) {
     (void)state;
     uint8_t previous[FRAME_CHAIN_SIZE] = {1}, chain[FRAME_CHAIN_SIZE], other[FRAME_CHAIN_SIZE];

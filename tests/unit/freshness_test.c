@@ -43,7 +43,7 @@ static void an_age_counts_from_when_the_leader_was_asked(void **state) { /* TRUE
     wish = no_older(599);
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW), FRESH_ASK);
     wish = no_older(600);
-    /* By this time, the proof is too old. */
+    /* At this time the proof is too old. */
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + MS), FRESH_ASK);
 }
 
@@ -67,7 +67,7 @@ static void words_that_come_faster_than_they_are_applied_do_not_put_the_proof_of
     assert_int_equal(freshness_age_ns(&known, NOW + 100 * MS), 99 * MS);
     freshness_applied(&known, 100 * 1000);
     assert_int_equal(freshness_age_ns(&known, NOW + 100 * MS), 0);
-    /* A late reply, which proves less than the follower knows already. */
+    /* The reply is late, and proves less than the follower already knows. */
     freshness_heard(&known, 3, NOW + 50 * MS, 50 * 1000, 100 * 1000);
     assert_int_equal(freshness_age_ns(&known, NOW + 100 * MS), 0);
 }
@@ -88,7 +88,8 @@ static void what_a_follower_stood_still_for_does_not_make_its_answer_too_old(voi
     assert_int_equal(freshness_judge(&known, &behind, true, 1000, late + word), FRESH_BEHIND);
     wish = no_older(500);
     freshness_overslept(&wish, NOW);
-    assert_int_equal(wish.until_ns, NOW + 2000 * MS); /* there is enough time, and the follower waits for no reply */
+    assert_int_equal(wish.until_ns,
+                     NOW + 2000 * MS); /* the follower is waiting for no reply, and has time enough to ask */
     assert_int_equal(wish.word_ns, 0);
 }
 
@@ -102,7 +103,7 @@ static void a_leader_that_says_nothing_is_not_waited_for_long(void **state) {
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + word - 1), FRESH_ASK);
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + word), FRESH_TOO_OLD);
     wish = no_older(500);
-    wish.until_ns = NOW; /* the query has no time to wait */
+    wish.until_ns = NOW; /* the query leaves no time to wait */
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW), FRESH_TOO_OLD);
 }
 
@@ -119,7 +120,8 @@ static void what_another_epochs_leader_said_counts_no_more(void **state) {
     freshness_heard(&known, 3, NOW, 1000, 1000);
     freshness_heard(&known, 4, NOW + MS, 2000, 1000);
     assert_int_equal(freshness_age_ns(&known, NOW + MS), UINT64_MAX);
-    freshness_heard(&known, 4, NOW + 2 * MS, 0, 1000); /* a reply without a position proves nothing */
+    freshness_heard(&known, 4, NOW + 2 * MS, 0,
+                    1000); /* a reply without a position says nothing about the age of the data */
     assert_int_equal(freshness_age_ns(&known, NOW + 2 * MS), UINT64_MAX);
 }
 

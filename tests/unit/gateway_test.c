@@ -16,14 +16,14 @@
 
 /* The simulated broker, which replies when a test says so, and the simulated door. */
 static struct {
-    uint64_t asked[GATEWAY_ASKS_MAX]; /* numbers of the requests without a reply */
+    uint64_t asked[GATEWAY_ASKS_MAX]; /* numbers of the requests that have no reply yet */
     size_t count;
     Tarry__Request__BodyCase last; /* kind of the last request */
     Tarry__Request *request;       /* the last request, unpacked */
-    uint64_t ahead_s;              /* seconds added to the monotonic clocks */
+    uint64_t ahead_s;              /* seconds by which the test has advanced the monotonic clocks */
     uint64_t lane;                 /* session of the newest lane */
-    unsigned told;                 /* number of clients that were notified about their lease */
-    Tarry__Code code;              /* code of the last notification */
+    unsigned told;                 /* number of notifications about leases */
+    Tarry__Code code;              /* code of the last such notification */
     uint64_t alarm_ms;             /* duration in the last call of door_alarm */
 } world;
 
@@ -218,7 +218,7 @@ static void a_pool_stays_while_an_answer_is_awaited_for_it(void **state) {
     assert_int_equal(world.last, TARRY__REQUEST__BODY_HEARTBEAT);
     uint64_t heartbeat = world.asked[0];
     gateway_cancel(gateway, now);
-    gateway_inside(gateway, world.lane, NULL, false); /* the lane of the session has ended */
+    gateway_inside(gateway, world.lane, NULL, false); /* the lane of the session ends */
     world.count = 0;
     Tarry__Reply none = TARRY__REPLY__INIT;
     none.code = TARRY__CODE__NO_SUCH_SESSION;
@@ -228,7 +228,7 @@ static void a_pool_stays_while_an_answer_is_awaited_for_it(void **state) {
         uint64_t other = gateway_lease(gateway, &caller, &options, on_leased, NULL);
         assert_int_not_equal(other, 0);
         gateway_cancel(gateway, other);
-        answer(gateway, world.asked[--world.count], &none); /* the reply means that the pool has no session now */
+        answer(gateway, world.asked[--world.count], &none); /* after this reply the pool has no session */
     }
     answer(gateway, heartbeat, &none);
     gateway_alarm(gateway);
@@ -366,9 +366,9 @@ static void receipts_that_are_over_are_acknowledged(void **state) {
         assert_int_equal(commit->ops[i]->ack->token->position, 4096 + 21 + i);
     }
     uint64_t acknowledged = world.asked[--world.count];
-    jump(gateway, 600); /* while one sweep runs, no other begins */
+    jump(gateway, 600); /* does not begin another sweep while one is running */
     assert_int_equal(world.last, TARRY__REQUEST__BODY_UNSUBSCRIBE);
-    assert_int_equal(world.count, 1); /* the request ends the idle session; there is no query */
+    assert_int_equal(world.count, 1); /* there is one request, which ends the idle session, and no query */
     world.count = 0;
     answer_commit(gateway, acknowledged);
     answer_stats(gateway, 0, 0, false, false);
@@ -416,17 +416,18 @@ static void commit_with_key(struct gateway *gateway, const char *key) {
     assert_int_not_equal(gateway_commit(gateway, &caller, &commit, &once, on_committed, NULL), 0);
 }
 
-/* If the broker has forgotten the producer in a receipt, the receipt's key must not be refused for a day. */
+/* The broker has forgotten the producer in a receipt. Without a new producer, the receipt's key would be refused for a
+ * day. */
 static void a_key_gets_no_number_of_an_idle_producer(void **state) {
     struct gateway *gateway = *state;
     commit_with_key(gateway, "a");
-    answer_hello_as(gateway, 70); /* gives the client's producer */
-    answer_hello_as(gateway, 71); /* gives the broker's own producer, which writes receipts */
+    answer_hello_as(gateway, 70); /* issues the client's producer */
+    answer_hello_as(gateway, 71); /* issues the broker's own producer, which writes receipts */
     answer_receipt(gateway);
     assert_int_equal(world.request->commit->producer, 70);
     answer_commit(gateway, world.asked[--world.count]);
     assert_int_equal(world.told, 1);
-    world.ahead_s += 12 * 3600 - 10; /* half of PRODUCER_IDLE_MS */
+    world.ahead_s += 12 * 3600 - 10; /* almost half of PRODUCER_IDLE_MS */
     commit_with_key(gateway, "b");
     answer_receipt(gateway);
     assert_int_equal(world.request->commit->producer, 70);
@@ -523,7 +524,7 @@ static void a_sweep_that_fails_is_tried_again(void **state) {
     answer_stats(gateway, 1, 0, false, false);
     subscribed(gateway);
     world.count = 0;
-    jump(gateway, 1); /* the wait ends, because no task came */
+    jump(gateway, 1); /* the wait ends now, and no task has come */
     jump(gateway, 599);
     answer_stats(gateway, 1, 0, false, false);
     deliver(gateway, 31, 1);
@@ -533,7 +534,7 @@ static void a_sweep_that_fails_is_tried_again(void **state) {
     answer_stats(gateway, 0, 0, false, false);
 }
 
-/* Each object has its own slot, up to the maximum number. After its end, its id finds nothing. */
+/* Each object has a slot of its own, up to the maximum number of objects. After its end, its id leads to nothing. */
 static void handles_are_their_owners(void **state) {
     static uint64_t ids[GATEWAY_SLOTS_MAX];
     static char owners[GATEWAY_SLOTS_MAX];

@@ -79,7 +79,7 @@ static void contents_are_read_while_the_sync_runs(void **state) { /* R3 */
     group = (struct group_commit){0};
     group_commit_begin(&group, 1, END, true);
     assert_true(group_commit_reads(&group, 1));
-    assert_false(group_commit_reads(&group, 0)); /* the first batch also waits for an event other than a log position */
+    assert_false(group_commit_reads(&group, 0)); /* the first batch does not only wait for a position of the log */
 }
 
 static void a_frame_is_what_the_core_wants_appended(void **state) {

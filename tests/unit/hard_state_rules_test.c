@@ -31,17 +31,18 @@ static void a_log_that_was_written_without_a_pair_was_served_alone(void **state)
     assert_true(hard_state.alone);
     hard_state =
         begun((struct hard_state){0}, (struct hard_state_start){.is_new = true, .joins = true, .last_epoch = 4});
-    assert_int_equal(hard_state.floor, 4); /* the log is a copy of the leader's, so its last epoch is the floor */
+    assert_int_equal(hard_state.floor,
+                     4); /* the floor is the last epoch of the log, because the log is a copy of the leader's */
     assert_false(hard_state.alone);
     hard_state = begun((struct hard_state){.floor = 9}, (struct hard_state_start){.last_epoch = 4});
-    assert_int_equal(hard_state.floor, 9); /* the floor stays: a promise must be kept */
+    assert_int_equal(hard_state.floor, 9); /* the floor stays at 9, because the node must keep its promise */
 }
 
 static void a_frame_of_an_epoch_proves_that_there_was_a_record(void **state) { /* F-31b */
     struct hard_state_start start = {.coordinated = true, .last_epoch = 4};
     assert_int_equal(begun((struct hard_state){.floor = 4}, start).recorded, 4);
     assert_int_equal(begun((struct hard_state){.floor = 4, .recorded = 6}, start).recorded, 6);
-    /* 0: the node took no part in that epoch. */
+    /* 0, because the node took no part in that epoch. */
     assert_int_equal(begun((struct hard_state){.floor = 5}, start).recorded, 0);
     start.is_new = true;
     assert_int_equal(begun((struct hard_state){0}, start).recorded, 0);
@@ -75,20 +76,21 @@ static void what_the_rules_want_noted_is_noted_and_told_back(void **state) {
     assert_int_equal(rules.led, 3);
     assert_true(rules.in_sync && rules.alone);
     assert_int_equal(hard_state.runs, 7);
-    /* This node has promised nothing to the second disk. */
+    /* The node has promised nothing to the second disk, so it still knows the first. */
     assert_memory_equal(hard_state.peer, first, MEMBER_ID_SIZE);
 }
 
 static void the_others_disk_is_noted_with_the_promise_or_the_reign(void **state) { /* F-29 */
     struct pair pair = {.role = PAIR_FOLLOWING, .adopts = true};
     struct hard_state hard_state = {0};
-    hard_state_take(&hard_state, &pair, second, NULL); /* this node has made a promise to the node that answered */
+    hard_state_take(&hard_state, &pair, second,
+                    NULL); /* the node has made a promise to the other node, whose reply names the second disk */
     assert_memory_equal(hard_state.peer, second, MEMBER_ID_SIZE);
     pair = (struct pair){.role = PAIR_FOLLOWING};
-    hard_state_take(&hard_state, &pair, second, first); /* a question of the other node alone changes nothing */
+    hard_state_take(&hard_state, &pair, second, first); /* when the other node only asks, nothing changes */
     assert_memory_equal(hard_state.peer, second, MEMBER_ID_SIZE);
     pair.role = PAIR_LEADING;
-    hard_state_take(&hard_state, &pair, second, first); /* this node leads because of the other node's promise */
+    hard_state_take(&hard_state, &pair, second, first); /* the node leads because of a promise of the other node */
     assert_memory_equal(hard_state.peer, first, MEMBER_ID_SIZE);
 }
 

@@ -81,7 +81,7 @@ static void a_kill_leaves_the_old_state_or_the_new_one(void **state) {
         (seed % 4 < 2 ? model_crash : model_kill)(model);
         assert_int_equal(hard_state_read(&model->disk, "/d", &found, message), 0);
         assert_true(is_same(&found, &full) || (result != 0 && is_same(&found, &old)));
-        /* Remains of a failed write do not disturb the next write. */
+        /* What a failed write has left must not disturb the next write. */
         assert_int_equal(hard_state_write(&model->disk, "/d", &full), 0);
         model_free(model);
     }

@@ -24,7 +24,7 @@ static uint32_t find(const struct hash_index *index, uint32_t hash, uint64_t ite
     return number;
 }
 
-/* Fills the table. `spread`: number of different hashes. */
+/* Fills the table. `spread`: number of different hashes in it. */
 static void fill(struct hash_index *index, struct random *random, uint32_t spread) {
     size_t looked;
     for (uint32_t i = 0; i < ITEMS; i++) {

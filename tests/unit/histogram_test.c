@@ -18,7 +18,7 @@ static int compare_u64(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* |got - exact| ≤ exact / 64. */
+/* Returns true if |got - exact| ≤ exact / 64. */
 static bool is_near(uint64_t got, uint64_t exact) {
     return (got > exact ? got - exact : exact - got) <= exact / 64;
 }
@@ -62,9 +62,9 @@ static void single_values_come_back(void **state) {
             uint64_t value = (1ull << bit) + (uint64_t)delta;
             histogram = (struct histogram){0};
             histogram_record(&histogram, value);
-            /* The result is limited by minimum and maximum. */
+            /* The result is never outside the minimum and the maximum. */
             assert_int_equal(histogram_quantile(&histogram, 0.5), value);
-            /* Between two other values, the bucket's value is returned. */
+            /* Between two other values, the result is that of the value's bucket. */
             histogram_record(&histogram, 0);
             histogram_record(&histogram, UINT64_MAX);
             assert_true(is_near(histogram_quantile(&histogram, 0.5), value));
@@ -83,7 +83,7 @@ static void a_full_bucket_halves_all(void **state) {
     histogram_record(&histogram, 10);
     assert_int_equal(histogram.count, (uint64_t)UINT32_MAX + 2);
     assert_int_equal(histogram.buckets[10], (1ull << 31) + 1);
-    assert_int_equal(histogram.total, (1ull << 31) + 2); /* the rare value still counts */
+    assert_int_equal(histogram.total, (1ull << 31) + 2); /* the rare value is still counted */
     assert_int_equal(histogram_quantile(&histogram, 0.999), 10);
     assert_int_equal(histogram_quantile(&histogram, 1), 1000);
 }

@@ -27,7 +27,7 @@ struct fixture {
     struct past past;
     struct log_directory directory;
     struct log *log;                 /* past.log */
-    uint64_t named[FRAMES_OF_PARTS]; /* for each frame: the task that it concerns */
+    uint64_t named[FRAMES_OF_PARTS]; /* the task that each frame concerns */
 };
 
 static void open_log(struct fixture *f) {
@@ -74,7 +74,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* Runs the query, and counts the frames about `id` (0: any). */
+/* Runs the query, and counts the frames about the task `id` (0: of any task). */
 static size_t ask(struct fixture *f, const struct history_question *question, uint64_t id,
                   struct history_stats *stats) {
     struct history *history = NULL;
@@ -98,7 +98,7 @@ static size_t truth(const struct fixture *f, uint64_t id) {
     return count;
 }
 
-/* Makes the summary of each closed segment. */
+/* Makes the summaries of all closed segments. */
 static void summarise(struct fixture *f) {
     struct log_segment segment = {.end = log_start(f->log)};
     while (log_segment_at(f->log, segment.end, &segment) && segment.end != 0) {
@@ -201,13 +201,13 @@ static void of_other_parts_nothing_is_read(void **state) {
         struct history_stats stats, of_last;
         struct history_question question = {.task = {.id = id}}, about_last = {.position = last.base};
         assert_int_equal(ask(f, &question, id, &stats), truth(f, id));
-        ask(f, &about_last, 0, &of_last); /* the last segment has no summary, so it is read */
+        ask(f, &about_last, 0, &of_last); /* reads the last segment, which has no summary */
         asked++;
         read += stats.frames_read - of_last.frames_read;
         own += truth(f, id);
     }
-    /* The closed segments have some 4,500 frames in 6 parts. A task has 3 frames on average, in two or three parts.
-     * Reading whole segments would be 3,000 frames. */
+    /* The closed segments have some 4,500 frames in 6 parts. A task has 3 frames on average, in two or three parts. A
+     * query that read whole segments would read 3,000 frames. */
     assert_in_range(own, 2 * asked, 4 * asked);
     assert_in_range(read, asked, asked * 2300);
 }
@@ -284,7 +284,7 @@ static void a_summary_of_another_version_does_not_count(void **state) {
     assert_int_equal(sum.segments_skipped, 0);
 }
 
-/* A query for a task finds the redactions that name it, by id and by key. */
+/* A query for a task also finds the redactions that name the task, by its id or by its key. */
 static void redactions_are_found(void **state) {
     struct fixture *f = *state;
     static char key[] = "a-key-that-no-task-has";
@@ -385,7 +385,7 @@ static void a_reader_trails_the_writer(void **state) {
         while (history_next(history, log_durable(f->log), &view, &body) == 0) seen++;
         assert_int_equal(seen, f->past.frames);
         append(f, id);
-        /* Refused, because the frame is not synced yet. */
+        /* The frame is not given out, because it is not synced yet. */
         assert_int_equal(history_next(history, log_durable(f->log), &view, &body), LOG_END);
         assert_int_equal(log_sync(f->log), 0);
     }

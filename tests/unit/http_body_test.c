@@ -99,7 +99,8 @@ static unsigned receive(struct fx *f, const char *bytes, size_t size, size_t par
                 assert_non_null(refusal.sentence);
                 return refusal.status;
             }
-            assert_true(count > 0 || used == given || f->body.size > before); /* each call makes progress */
+            assert_true(count > 0 || used == given ||
+                        f->body.size > before); /* each call consumes input or adds to the body */
             used += count;
         }
         at += given;
@@ -126,7 +127,7 @@ static void a_plain_body_comes_in_pieces(void **state) {
     assert_int_equal(count, HTTP_PIECE);
     assert_false(more);
     assert_int_equal(f->body.capacity,
-                     HTTP_BODY_MAX + 1); /* the buffer has the capacity that Content-Length announces */
+                     HTTP_BODY_MAX + 1); /* the buffer has exactly the capacity that Content-Length announces */
     assert_int_equal(receive(f, f->plain + count, HTTP_BODY_MAX - count, HTTP_BODY_MAX), 0);
     is_received(f, HTTP_BODY_MAX);
     assert_int_equal(receive(f, "x", 1, 1), 413);
@@ -152,7 +153,7 @@ static void a_packed_body_is_unpacked_in_pieces(void **state) { /* CALM-1 */
         is_received(f, HTTP_BODY_MAX);
         body_unpacked(&f->body);
         assert_true(world.is_whole);
-        /* Only the body's memory is counted: the decompressor's was freed. */
+        /* Only the body's memory is counted, because the decompressor's was freed. */
         assert_int_equal(world.half, f->body.capacity);
         assert_int_equal(receive(f, "x", 1, 1), 413);
         body_deinit(&f->body);
@@ -167,7 +168,7 @@ static void a_body_that_unpacks_to_too_much_is_refused(void **state) {
     assert_int_equal(receive(f, f->packed, f->packed_size, f->packed_size), 413);
     assert_in_range(f->body.size, 1, HTTP_BODY_MAX);
     body_deinit(&f->body);
-    pack(f, "zstd", HTTP_BODY_MAX + 1); /* the frame states its size, so it is refused before decompression */
+    pack(f, "zstd", HTTP_BODY_MAX + 1); /* the frame states its size, so the body is refused before decompression */
     assert_int_equal(body_begin(&f->body, &f->head).status, 0);
     assert_int_equal(receive(f, f->packed, f->packed_size, f->packed_size), 413);
     assert_int_equal(f->body.size, 0);
@@ -197,7 +198,7 @@ static void what_is_not_whole_or_not_packed_is_refused(void **state) {
         assert_false(body_finish(&f->body));
         assert_int_equal(receive(f, f->packed + f->packed_size - 1, 1, 1), 0);
         assert_true(body_finish(&f->body));
-        assert_int_equal(receive(f, "x", 1, 1), 400); /* bytes after the end of the body */
+        assert_int_equal(receive(f, "x", 1, 1), 400); /* refused, because the body has ended already */
         body_deinit(&f->body);
         assert_int_equal(body_begin(&f->body, &f->head).status, 0);
         assert_int_equal(receive(f, f->plain, 100, 100), 400);
@@ -205,7 +206,7 @@ static void what_is_not_whole_or_not_packed_is_refused(void **state) {
     }
 }
 
-/* A compressed ack is small too, so it gets memory while the door has none for larger bodies. */
+/* The compressed body of an ack is small too, so it gets memory while the door has none for larger bodies. */
 static void a_small_packed_body_finds_room(void **state) {
     struct fx *f = *state;
     world.lacks_room = true;

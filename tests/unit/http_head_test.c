@@ -150,7 +150,8 @@ static void what_is_just_allowed_is_read(void **state) {
     assert_string_equal(head.fields[HEAD_FIELD_authorization].text, "z");
 }
 
-/* Only the exact field names determine the body, not similar names that some gateway treats as equal. */
+/* Only fields with exactly these names determine the body, not those with similar names that some gateway treats as
+ * equal. */
 static void what_only_resembles_is_passed_over(void **state) {
     (void)state;
     static const char *const names[] = {"0123456789",     "ABCXYZabcxyz",   "!#$%&'*+-.^_`|~", "ContentaLength",
@@ -316,7 +317,7 @@ static void chunk_extensions_and_trailers_are_passed_over(void **state) {
 static void chunk_extensions_and_trailers_are_bounded(void **state) {
     (void)state;
     static const struct {
-        unsigned count; /* number of chunks, each with `extension` */
+        unsigned count; /* number of chunks, each with the text `extension` */
         const char *extension, *trailer;
         enum head_result result;
     } cases[] = {{CHUNKS_PASSED_OVER_MAX / 2, ";x", "", HEAD_DONE},

@@ -208,7 +208,7 @@ static void what_is_busy_is_asked_again_and_all_else_ends_it(void **state) {
     assert_null(world.timeout);
     end(exchange);
     exchange = begin();
-    refuse(exchange, TARRY__CODE__BUSY); /* the broker's reply to the first query */
+    refuse(exchange, TARRY__CODE__BUSY); /* replies to the first query */
     assert_int_equal(world.refused, 503);
     assert_null(world.timeout);
     end(exchange);

@@ -21,7 +21,7 @@ static struct {
     gateway_reply *reply;
     void *argument;
     uint64_t after_ms;
-    int owned; /* number of references to the broker's own principal */
+    int owned; /* number of references to the broker's own principal that are held */
     bool may_look, is_confined;
     unsigned status;
     json_t *answer;
@@ -129,7 +129,7 @@ static void a_minute_has_the_growth_of_its_counters(void **state) {
     assert_int_equal(json_array_size(json_object_get(world.answer, "at_ms")), 0);
     pass(1000, 10, 1, 4);
     pass(61000, 25, 3, 9);
-    pass(121000, 20, 0, 9); /* as if a queue had been deleted: its counts are missing */
+    pass(121000, 20, 0, 9); /* the counts of one queue are missing, as if it had been deleted */
     ask(minutes);
     assert_int_equal(json_array_size(json_object_get(world.answer, "at_ms")), 2);
     assert_int_equal(number("at_ms", 0), 61000);

@@ -35,9 +35,9 @@ static void copies_are_other_members(void **state) {
         if (first.epoch_min < lowest) lowest = first.epoch_min;
         if (first.epoch_min > highest) highest = first.epoch_min;
     }
-    /* Two copies of one original get epochs that are far apart. */
+    /* Epochs of two copies of the same original are far apart. */
     assert_true(highest - lowest > RESTORE_EPOCH_GAP / 2);
-    /* A copy of a copy that was never started has later epochs. */
+    /* The copy of a copy that was never started has later epochs. */
     assert_true(identity_copy(&copy, &first, 7, &other, &second));
     assert_true(second.epoch_min >= first.epoch_min + RESTORE_EPOCH_GAP);
 }

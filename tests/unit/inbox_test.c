@@ -19,7 +19,7 @@
 
 static struct inbox inbox;
 static struct item alone[ITEMS], others[BY_OTHERS];
-/* Variables of the core's thread, which checks the order of items with them. */
+/* Variables of the core's thread for checking the order of the items. */
 static size_t alone_taken, others_taken;
 static unsigned stood_in;
 static atomic_bool is_core; /* true while a thread acts as the core */
@@ -66,7 +66,7 @@ static void one_at_a_time_is_the_core_and_nothing_is_lost(void **state) {
         struct turn_load load;
         alone[i].kind = ITEM_CALL;
         inbox_post_quietly(&inbox, &alone[i]);
-        if (i % 7 == 0) { /* two items in the inbox, so the call is not alone there */
+        if (i % 7 == 0) { /* two items are in the inbox, so that no call is alone there */
             inbox_wake(&inbox);
         } else if (inbox_borrow(&inbox, &load)) {
             stood_in++;
@@ -120,7 +120,7 @@ static bool comes_alone(bool core_lends, enum item_kind kind, void (*before)(str
     inbox_post_quietly(&inbox, &item);
     if (before != NULL) {
         before(&inbox);
-        while (!atomic_load(&has_taken)) sched_yield(); /* the thread does not wait here for the next item */
+        while (!atomic_load(&has_taken)) sched_yield(); /* waits until the core thread has taken the item */
     }
     bool borrows = inbox_borrow(&inbox, &load);
     if (borrows) {
@@ -129,7 +129,7 @@ static bool comes_alone(bool core_lends, enum item_kind kind, void (*before)(str
         inbox_post(&inbox, &next);
         wait_for(is_awake);
         pthread_mutex_lock(&inbox.mutex);
-        assert_ptr_equal(inbox.first, &next); /* the core thread is awake, and takes the item later */
+        assert_ptr_equal(inbox.first, &next); /* the core thread is awake, so it takes the item later */
         pthread_mutex_unlock(&inbox.mutex);
         inbox_give_back(&inbox, LONG_NS);
     }
@@ -237,7 +237,7 @@ static void what_came_to_a_process_that_was_stopped_in_a_turn_is_judged_before_i
 /* A call may make a timer due earlier. That must wake the core thread, which sleeps until a later timer. */
 static void *sleep_towards_later(void *argument) {
     struct turn_load load;
-    inbox_take(&inbox, LONG_NS, true, &load); /* the thread sleeps until another thread wakes it */
+    inbox_take(&inbox, LONG_NS, true, &load); /* sleeps until another thread wakes this one */
     assert_null(load.first);
     return NULL;
 }

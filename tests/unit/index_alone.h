@@ -33,7 +33,7 @@ static inline int absorb_scheduled(struct index *index, uint64_t *position, cons
     return absorb_record(index, position, &record, row->scheduled_ms);
 }
 
-/* Absorbs a frame that ends the row's task. */
+/* Absorbs a frame that records the end of the row's task. */
 static inline int absorb_ended(struct index *index, uint64_t *position, const struct row *row, uint64_t now_ms) {
     Tarry__Record record = TARRY__RECORD__INIT;
     Tarry__TaskEnd task_end = TARRY__TASK_END__INIT;

@@ -1,5 +1,5 @@
-/* index_bounds_test.c: costs that must not grow with the number of lines or keys (CALM-1), and the removal of rows of
- * ended tasks. */
+/* index_bounds_test.c: costs that must not grow with the number of lines or keys (CALM-1), and when the rows of ended
+ * tasks are removed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static void advise_all(struct index *index, uint64_t due_ms) {
             }
 }
 
-/* The core repeatedly calls index_advise for every line, to say which part of the line it needs no more. */
+/* The core repeatedly calls index_advise for every line, to say which part of the line it does not need any more. */
 static void advice_costs_the_same_however_many_lines_there_are(void **state) {
     struct fx f;
     set_up(&f, 16u << 20);
@@ -69,7 +69,7 @@ static void advice_costs_the_same_however_many_lines_there_are(void **state) {
     for (uint64_t round = 1; round <= ROUNDS; round++) advise_all(index, round * 1000);
     assert_true(cpu_s() - from_s < CPU_S_MAX);
     assert_int_equal(index->lows.count, QUEUES_MAX * ROW_BASES * PRIORITY_COUNT);
-    /* Sweeps every line once. */
+    /* In these sweeps the index visits every line once. */
     size_t passes = 0;
     for (bool did = true; did; passes += did) assert_int_equal(slots_sweep(index, &did), 0);
     assert_int_equal(passes, index->lows.count);
@@ -126,17 +126,18 @@ static void a_merge_takes_a_part_of_the_memory(void **state) {
         for (bool more = true; more;) assert_int_equal(index_maintain(f.index, &more), 0);
         for (size_t k = 0; k < runs->list.count; k++)
             if (runs->list.items[k]->blocks * 64 > largest) largest = runs->list.items[k]->blocks * 64;
-        if (i == 0) { /* the filters of the first batch are built now and stay */
+        if (i == 0) { /* the filters of the first batch are built now, and stay in memory */
             index_stats(f.index, &first);
             first_filters = filter_bytes(runs);
         }
     }
     assert_true(largest <= MERGED_MEMORY / MERGE_MEMORY_SHARE + 64);
-    assert_true(runs->list.count < COMMITS); /* the runs were merged as far as possible */
+    assert_true(runs->list.count < COMMITS); /* the runs have been merged as far as possible */
     index_stats(f.index, &stats);
-    assert_true(filter_bytes(runs) > (size_t)COMMITS * KEYS_A_COMMIT * 3 / 2); /* at least 12 bits per key */
+    assert_true(filter_bytes(runs) >
+                (size_t)COMMITS * KEYS_A_COMMIT * 3 / 2); /* the filters have at least 12 bits per key */
     assert_true(stats.bytes_memory - first.bytes_memory >= filter_bytes(runs) - first_filters);
-    /* Pages get only their minimum, because the filters take the rest. */
+    /* The pages get only their minimum, because the filters take the rest of the memory. */
     assert_int_equal(index_pages_max(f.index), MERGED_MEMORY / PAGES_MEMORY_SHARE);
     find_all(&f);
     tear_down(&f);
@@ -161,7 +162,7 @@ static void a_merge_under_way_is_counted(void **state) {
     bool more;
     index_stats(f.index, &before);
     assert_int_equal(index_maintain(f.index, &more), 0);
-    assert_true(runs->merge.inputs > 0); /* the merge takes more than one step */
+    assert_true(runs->merge.inputs > 0); /* the merge is still running, because it takes more than one step */
     index_stats(f.index, &after);
     assert_int_equal(after.bytes_memory - before.bytes_memory, runs->merge.output->blocks * 64 + fences_of(runs));
     tear_down(&f);
@@ -204,7 +205,7 @@ static uint64_t rows_of(struct index *index) {
     return stats.rows;
 }
 
-/* If tasks that were scheduled together end at a constant rate, one late sweep does the work of three. */
+/* If tasks that were scheduled together end at a constant rate, one late sweep does the work of three early ones. */
 static void a_range_rests_for_a_third_of_its_age_before_its_sweep(void **state) { /* CAP-1 */
     struct fx f;
     uint64_t ended = 1;
@@ -213,13 +214,13 @@ static void a_range_rests_for_a_third_of_its_age_before_its_sweep(void **state) 
     uint64_t all = 2 * RANGE_IDS - 1;
     end_below(&f, &ended, RANGE_IDS / 2, NOW_MS + 60000);
     end_below(&f, &ended, RANGE_IDS * 3 / 4 + 1,
-              NOW_MS + 90000); /* three quarters of the range have ended, so it waits for 30 s */
+              NOW_MS + 90000); /* three quarters of the range have ended, so its sweep waits for 30 s */
     end_below(&f, &ended, RANGE_IDS * 7 / 8, NOW_MS + 119999);
     assert_int_equal(rows_of(f.index), all);
     end_below(&f, &ended, RANGE_IDS * 15 / 16, NOW_MS + 120000);
     /* The sweep also removes rows of tasks that ended after it was planned. */
     assert_int_equal(rows_of(f.index), all - (RANGE_IDS * 15 / 16 - 1));
-    /* The range is a day old, but waits at most three minutes, with or without further frames. */
+    /* The range is a day old, but its sweep waits for at most three minutes, whether more frames come or not. */
     end_below(&f, &ended, RANGE_IDS - 1, NOW_MS + 86400000);
     assert_int_equal(rows_of(f.index), all - (RANGE_IDS * 15 / 16 - 1));
     assert_int_equal(index_maintain_at(f.index), (NOW_MS + 86400000) * 1000000 + SWEEP_REST_MAX_NS);
@@ -233,7 +234,8 @@ static void a_range_rests_for_a_third_of_its_age_before_its_sweep(void **state) 
     tear_down(&f);
 }
 
-/* A waiting range does not delay another range. A range whose tasks have all ended does not wait. */
+/* A range that waits for its sweep does not delay another range. A range whose tasks have all ended is swept at once.
+ */
 static void ranges_are_swept_when_they_are_due(void **state) { /* CAP-1 */
     struct fx f;
     uint64_t from[] = {RANGE_IDS, 2 * RANGE_IDS, 3 * RANGE_IDS};
@@ -245,9 +247,9 @@ static void ranges_are_swept_when_they_are_due(void **state) { /* CAP-1 */
     end_below(&f, &from[2], 3 * RANGE_IDS + most, NOW_MS + 96000); /* until +98000 */
     assert_int_equal(rows_of(f.index), all);
     end_below(&f, &from[1], 2 * RANGE_IDS + most, NOW_MS + 98000); /* until +130666 */
-    assert_int_equal(rows_of(f.index), all - most);                /* the rows of the third range were removed */
+    assert_int_equal(rows_of(f.index), all - most);                /* the rows of the third range are removed */
     end_below(&f, &from[1], 3 * RANGE_IDS, NOW_MS + 98001);
-    assert_int_equal(rows_of(f.index), all - most - RANGE_IDS); /* all rows of the second range were removed too */
+    assert_int_equal(rows_of(f.index), all - most - RANGE_IDS); /* all rows of the second range are removed too */
     index_tell_time(f.index, (NOW_MS + 120000) * 1000000);
     maintain(&f);
     assert_int_equal(rows_of(f.index), all - 2 * most - RANGE_IDS);

@@ -14,7 +14,9 @@
 
 #define NOW_MS 1700000000000ull
 #define TASKS 60u
-#define APART_MS (CALENDAR_CELLS * CALENDAR_MINUTE_MS) /* distance at which each task has its own chunk of minutes */
+#define APART_MS                                                                                                       \
+    (CALENDAR_CELLS *                                                                                                  \
+     CALENDAR_MINUTE_MS) /* distance between due times at which each task has its own chunk of minutes */
 
 static void check_form(const uint64_t cells[CALENDAR_CELLS], size_t size) {
     uint8_t packed[CALENDAR_PACKED_MAX];
@@ -118,7 +120,7 @@ static void a_question_reads_no_more_than_it_may(void **state) {
     assert_int_equal(index_calendar(f->index, &query, &f->arena, &found), -E2BIG);
 }
 
-/* An index of an older program has no counts, so it returns no calendar; a read-only index does not count. */
+/* An index of an older program has no counts, and a read-only index does not make them. So there is no calendar. */
 static void a_read_only_index_of_an_older_program_tells_nothing(void **state) {
     struct fx *f = *state;
     struct index_calendar_query query = {.step_ms = CALENDAR_MINUTE_MS, .span_count = 1, .of_all = true};

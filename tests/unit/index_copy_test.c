@@ -45,7 +45,7 @@ static uint8_t *read_file(const char *directory, size_t size) {
     assert_non_null(bytes);
     ssize_t count = pread(handle, bytes, size, 0);
     assert_true(count >= 0);
-    memset(bytes + count, 0, size - (size_t)count); /* pages at the end of the file that were never written */
+    memset(bytes + count, 0, size - (size_t)count); /* at the end of the file there are pages that were never written */
     close(handle);
     return bytes;
 }

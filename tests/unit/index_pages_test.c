@@ -62,7 +62,7 @@ static void schedule(struct fx *f, uint64_t count) {
     assert_int_equal(index_commit(f->index), 0);
 }
 
-/* Ends all tasks except those with every fifth id, and runs the sweeps. */
+/* Ends all tasks except every fifth one, and runs the sweeps. */
 static void end_most(struct fx *f, uint64_t from, uint64_t end) {
     for (uint64_t id = from; id < end; id++) {
         struct row row = row_of(id);
@@ -129,7 +129,7 @@ static void what_was_appended_at_once_is_one_stretch(void **state) {
     schedule(f, 3 * RANGE_IDS);
     assert_int_equal(check(f, RANGE_IDS, 2 * RANGE_IDS), 1);
     assert_int_equal(check(f, RANGE_IDS + 1, RANGE_IDS + 2), 1); /* one row */
-    assert_int_equal(check(f, 2 * RANGE_IDS, 9 * RANGE_IDS), 1); /* ids beyond the end of the table */
+    assert_int_equal(check(f, 2 * RANGE_IDS, 9 * RANGE_IDS), 1); /* some of these ids are beyond the end of the table */
     assert_int_equal(f->missed, 0);
 }
 
@@ -157,7 +157,7 @@ static void what_lies_anywhere_is_found(void **state) { /* CALM-1 */
         if (stretches > most) most = stretches;
     }
     assert_true(most > 1);
-    assert_true(f->missed * 50 <= f->pages); /* a few pages are not found, because they lie elsewhere in the file */
+    assert_true(f->missed * 50 <= f->pages); /* a few pages are missed, because they lie elsewhere in the file */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -50,7 +50,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Makes a frame with one record. With a sequence, the frame is a commit of the producer. */
+/* Absorbs a frame with one record. If there is a sequence, the frame is a commit of the producer. */
 static void absorb(struct fx *f, Tarry__Record *record, uint64_t sequence) {
     Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
     struct frame_header header = {.type = FRAME_COMMIT, .position = f->position, .body_size = 100};
@@ -113,8 +113,8 @@ static uint64_t results(struct fx *f) {
     return count;
 }
 
-/* A start refuses an index that has a reply without its producer. So no such row may remain, because the broker could
- * not start any more. */
+/* A start refuses an index that has a reply without its producer. So when a producer has ended, none of its replies may
+ * remain, or the broker could not start any more. */
 static void nothing_is_left_of_a_producer_that_has_ended(void **state) { /* F-20, ONCE-1 */
     struct fx *f = *state;
     producer_comes(f);
@@ -125,7 +125,8 @@ static void nothing_is_left_of_a_producer_that_has_ended(void **state) { /* F-20
     assert_int_equal(results(f), 0);
 }
 
-/* An index with groups has another format version. So a program that does not know groups refuses the directory. */
+/* An index with groups has another format version, so that a program that does not know groups refuses the directory.
+ */
 static void an_index_with_groups_has_its_own_version(void **state) { /* F-14 */
     struct fx *f = *state;
     producer_comes(f);
@@ -135,7 +136,7 @@ static void an_index_with_groups_has_its_own_version(void **state) { /* F-14 */
     commits_filter(f, 2, "*");
     assert_int_equal(results(f), 2);
     assert_int_equal(f->index->meta.format, INDEX_FORMAT_GROUPS);
-    commits(f, 3); /* the version stays, because segments of the log may contain groups */
+    commits(f, 3); /* the version does not go back, because segments of the log may contain groups */
     assert_int_equal(results(f), 3);
     assert_int_equal(f->index->meta.format, INDEX_FORMAT_GROUPS);
 }

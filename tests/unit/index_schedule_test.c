@@ -55,7 +55,7 @@ static void a_frame_wakes_the_writer_and_waits_for_company(void **state) { /* LO
     assert_int_equal(schedule.wait_ns, 20 * MS);
     orders.now_ns += 20 * MS;
     NEXT(INDEX_ABSORB);
-    assert_int_equal(schedule.limit, 5100); /* never absorbs beyond the durable position */
+    assert_int_equal(schedule.limit, 5100); /* the writer never absorbs frames beyond the durable position */
 }
 
 static void much_is_absorbed_at_once(void **state) {
@@ -72,7 +72,7 @@ static void who_waits_for_the_index_waits_for_no_company(void **state) {
     orders.hurry_to = 5200;
     NEXT(INDEX_ABSORB);
     index_schedule_absorbed(&schedule, 5100, 1, orders.now_ns);
-    NEXT(INDEX_WAIT); /* the remaining frames are not durable yet; once they are, they are absorbed at once */
+    NEXT(INDEX_WAIT); /* the remaining frames are not durable yet */
     assert_int_equal(schedule.wanted, 5101);
     orders.durable = 5200;
     NEXT(INDEX_ABSORB);
@@ -81,7 +81,7 @@ static void who_waits_for_the_index_waits_for_no_company(void **state) {
     index_schedule_committed(&schedule, true, orders.now_ns);
     NEXT(INDEX_TELL);
     schedule.maintain = false;
-    orders.durable = 5300; /* later frames wait as usual for a larger batch */
+    orders.durable = 5300; /* later frames wait for a larger batch, as usual */
     NEXT(INDEX_WAIT);
     index_schedule_absorbed(&schedule, 5300, 1, orders.now_ns);
     NEXT(INDEX_WAIT);
@@ -174,7 +174,7 @@ static void a_full_disk_stops_all_but_the_commit(void **state) { /* F-4 */
     NEXT(INDEX_TELL);
     NEXT(INDEX_LOAD_WINDOW);
     index_schedule_sliced(&schedule, INDEX_LOAD_WINDOW, false, false, orders.now_ns);
-    NEXT(INDEX_WAIT); /* the window also needed disk space, so it failed */
+    NEXT(INDEX_WAIT); /* the window failed too, because it also needs disk space */
 }
 
 static void a_stop_takes_in_what_is_durable(void **state) { /* LOG-3 */
@@ -192,7 +192,7 @@ static void a_stop_does_not_wait_for_room(void **state) { /* F-4 */
     index_schedule_absorbed(&schedule, 5100, 1, orders.now_ns);
     index_schedule_committed(&schedule, false, orders.now_ns);
     orders.stop = true;
-    NEXT(INDEX_COMMIT); /* INDEX_COMMIT: tries the commit again */
+    NEXT(INDEX_COMMIT); /* INDEX_COMMIT, because the commit is tried again */
     index_schedule_committed(&schedule, false, orders.now_ns);
     NEXT(INDEX_STOP);
 }
@@ -219,8 +219,8 @@ static void the_filter_is_renewed_before_the_core_hears_of_a_position(void **sta
     }
 }
 
-/* LOG-3: the index of a leader that has just begun may be ahead of the position that the leader may announce (pair
- * history 3015675). */
+/* LOG-3: the index of a leader that has just begun may be ahead of the position that the leader may announce (found by
+ * pair history 3015675). */
 static void a_copy_never_ends_before_its_index(void **state) {
     assert_int_equal(index_schedule_copy_end(5000, 4000), 5000);
     assert_int_equal(index_schedule_copy_end(4000, 5000), 5000);

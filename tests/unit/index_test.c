@@ -188,7 +188,7 @@ static void what_ends_within_a_batch_leaves_only_its_outcome(void **state) {
     assert_int_equal(stats.key_entries, 0);
     assert_int_equal(stats.slot_entries, 0);
     assert_int_equal(f->index->meta.outcomes, 1000);
-    /* The next task is in the same range of ids. The earlier tasks of the range stay ended. */
+    /* This task is in the same range of ids. The earlier tasks of the range must stay ended. */
     uint64_t id = schedule(f, NOW_MS);
     commit(f);
     struct want wants[] = {{.id = id}, {.id = id - 1}, {.id = id + 1}};
@@ -201,7 +201,7 @@ static void what_ends_within_a_batch_leaves_only_its_outcome(void **state) {
 
 #define DEAD_LETTERS 40u
 
-/* Makes dead letters that have one key, and a live task with the same key. */
+/* Makes dead letters that have the same key, and a live task with that key. */
 static void one_key(struct fx *f) {
     for (uint64_t id = f->next_id; f->next_id <= id + DEAD_LETTERS; f->next_id++) {
         char key[32];
@@ -255,14 +255,14 @@ static void nonsense_is_damage_and_ends_the_index(void **state) {
     end(f, id, NOW_MS);
     commit(f);
     struct row row = row_of(id, NOW_MS, key);
-    assert_int_equal(end_at(f, &row, NOW_MS), 0); /* the counts do not reveal this second end, but the bitmap does */
+    assert_int_equal(end_at(f, &row, NOW_MS), 0); /* ends the task a second time, which the counts cannot reveal */
     assert_int_equal(index_commit(f->index), INDEX_DAMAGED); /* the bitmap reveals the second end (KEEP-1) */
     assert_int_equal(index_commit(f->index), INDEX_DAMAGED);
     bool more;
     assert_int_equal(index_maintain(f->index, &more), INDEX_DAMAGED);
     index_close(f->index);
     fx_open(f);
-    verify(f); /* nothing of the refused commit was written */
+    verify(f); /* nothing of the refused commit has been written */
 }
 
 static void outcomes_are_limited_by_count_and_age(void **state) {
@@ -289,7 +289,7 @@ static void outcomes_are_limited_by_count_and_age(void **state) {
 /* F-38: all tasks are due in one millisecond, far more than one read returns. */
 static void a_crowd_in_one_millisecond_comes_in_order_and_bounded(void **state) {
     struct fx *f = *state;
-    enum { COUNT = IS_SLOW_BUILD ? WINDOW_READ_MAX + 4000 : 200000 }; /* enough entries to make the index cascade */
+    enum { COUNT = IS_SLOW_BUILD ? WINDOW_READ_MAX + 4000 : 200000 }; /* enough entries for a cascade of the index */
     for (unsigned i = 0; i < COUNT; i++) {
         schedule(f, NOW_MS + 1800000);
         if (i % 30000 == 0) commit(f);
@@ -314,7 +314,7 @@ static void a_crowd_in_one_millisecond_comes_in_order_and_bounded(void **state) 
     assert_true(cascades > 0);
     assert_int_equal(through.due_ms, UINT64_MAX);
     verify(f);
-    /* All tasks end, and their rows, keys and slots are removed. */
+    /* All tasks end, and their rows, keys and slots must be removed. */
     for (uint64_t id = 1; id <= COUNT; id++) end(f, id, NOW_MS + 1800000);
     commit(f);
     index_advise_low(f->index, &line, (struct due){NOW_MS + 3600000, 0});
@@ -334,14 +334,14 @@ static void an_idle_index_has_nothing_to_do(void **state) {
     for (unsigned i = 0; i < 50000; i++) schedule(f, NOW_MS + i * 1000ull);
     commit(f);
     struct line line = {.queue = 1};
-    /* The advice says that no task waits below this time, which is wrong: all tasks still wait. */
+    /* This advice is wrong: it says that no task waits before this time, but all tasks still wait. */
     index_advise_low(f->index, &line, (struct due){NOW_MS + 100000, 0});
     settle(f);
     assert_true(settle(f) == 1);
     verify(f);
 }
 
-/* Few keys come at a time, most of them of tasks that end soon. Such keys never become runs. */
+/* Only a few keys come at a time, and most of their tasks end soon. Keys of ended tasks never become runs. */
 static void a_tail_of_ended_tasks_stays_a_tail(void **state) {
     struct fx *f = *state;
     for (unsigned round = 0; round < 40; round++) {
@@ -400,7 +400,7 @@ static void moves_far_ahead_do_not_pile_up(void **state) {
 
 struct reading_thread {
     struct fx *f;
-    atomic_ullong committed; /* ids up to this one are on disk, and none of these tasks has ended */
+    atomic_ullong committed; /* ids up to this one are on disk, and each of their tasks is live */
     atomic_bool stop;
     atomic_ullong found;
     atomic_bool is_wrong;
@@ -489,7 +489,7 @@ static int read_damaged(struct fx *f, uint64_t position, uint64_t ids) {
     setrlimit(RLIMIT_CORE, &no_core);
     if (freopen("/dev/null", "w", stderr) == NULL) return 0;
     if (index_open(&f->index, &f->options, message, sizeof message) != 0) return 0;
-    /* LMDB has used the older meta page, so the log would be replayed from there. */
+    /* LMDB has used its older meta page, so the log would be replayed from that older position. */
     if (index_position(f->index) != position) return 0;
     for (uint64_t id = 1; id <= ids; id++) {
         char key[32];
@@ -509,8 +509,9 @@ static int read_damaged(struct fx *f, uint64_t position, uint64_t ids) {
 
 /* Reads in a child process, because LMDB may end the process by a signal or an assertion. That is allowed. */
 static int status_of_damaged(struct fx *f, uint64_t ids) {
-    static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE,
-                                 SIGILL}; /* reset, because cmocka's handler would continue with the next test */
+    static const int deadly[] = {
+        SIGSEGV, SIGBUS, SIGABRT, SIGFPE,
+        SIGILL}; /* back to the default, because cmocka's handler would continue with the next test */
     pid_t child = fork();
     if (child == 0) {
         for (size_t i = 0; i < sizeof deadly / sizeof deadly[0]; i++) signal(deadly[i], SIG_DFL);

@@ -15,7 +15,7 @@
 #include "index_parts.h"
 
 #define NOW_MS 1700000000000ull
-#define RUN_KEYS 20000u /* enough keys for several chunks of filter and fences */
+#define RUN_KEYS 20000u /* number of keys; enough for several chunks of filter and fences */
 #define SAMPLE 97u
 
 struct fx {
@@ -77,7 +77,7 @@ static struct row row_of(uint64_t id, char key[32]) {
                         .key_size = (uint8_t)size};
 }
 
-/* Schedules the next ids. Every third task ends at once, in the same batch or in a separate one. */
+/* Schedules the next ids. Every third task ends at once, in the same batch or in one of its own. */
 static void schedule(struct fx *f, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         char key[32];
@@ -187,7 +187,7 @@ static void keys_are_looked_for_on_the_disk_until_the_filters_are_read(void **st
         assert_true(unread(f) == 0 ? taken(f) < 100 : taken(f) == 1000);
         assert_int_equal(index_read_filters(f->index, &more), 0);
     }
-    assert_true(pieces > 4); /* each of the two runs has a filter and fences */
+    assert_true(pieces > 4); /* each of the two runs has a filter and fences, in several chunks */
     assert_int_equal(unread(f), 0);
     assert_true(taken(f) < 100);
     check_keys(f);
@@ -200,7 +200,7 @@ static void the_index_goes_on_without_them(void **state) {
     fill(f);
     reopen(f);
     bool more = true;
-    assert_int_equal(index_read_filters(f->index, &more), 0); /* reads a part of the first run's filter */
+    assert_int_equal(index_read_filters(f->index, &more), 0); /* reads a part of the filter of the first run */
     grow(f, RUN_KEYS / 4);
     assert_int_equal(unread(f), 2); /* a new run has its filter in memory */
     check_keys(f);
@@ -213,7 +213,7 @@ static void the_index_goes_on_without_them(void **state) {
     assert_true(unread(f) > 2);
     for (more = true; more;) assert_int_equal(index_maintain(f->index, &more), 0);
     assert_true(f->index->runs.list.count <
-                runs); /* runs that were merged before their filters were read need no filter */
+                runs); /* runs that were merged before their filters were read do not need these filters any more */
     check_keys(f);
     for (more = true; more;) assert_int_equal(index_read_filters(f->index, &more), 0);
     assert_int_equal(unread(f), 0);
@@ -251,7 +251,7 @@ static void damage_is_found_when_they_are_read(void **state) { /* F-8 */
         assert_int_equal(try_open(f, true), 0);
         assert_int_equal(read_all(f), INDEX_DAMAGED);
     }
-    /* A lookup that needs the lost chunk also reports an error. It does not claim that the key is missing. */
+    /* A lookup that needs the lost chunk reports an error too, and not that the key is missing. */
     unsigned damaged = 0;
     for (uint64_t id = 1; id < 200; id++) {
         char key[32];

@@ -27,7 +27,8 @@
 #define FRAME_BYTES 100u
 #define CALLS_MAX 512u
 #define WAIT_MAX_NS 1000000u /* every wait of the thread is shortened to at most this */
-#define TEST_MAX_S 60        /* maximum duration of a test in seconds; a forgotten request would never be answered */
+/* Maximum duration of a test in seconds, because the test would hang if a request was forgotten. */
+#define TEST_MAX_S 60
 #define STEADY_NOW_NS 7000000000ull
 
 static struct config config;
@@ -44,13 +45,13 @@ static struct world {
     size_t count;
     bool records;          /* true from the first failure to the first successful commit after it: calls are recorded */
     unsigned full_commits; /* number of commits that still fail because the disk is full */
-    bool window_needs_commit; /* true: a window fails until a commit has succeeded */
-    unsigned window_pieces;   /* number of calls until the window is complete */
+    bool window_needs_commit; /* true: windows fail until a commit has succeeded */
+    unsigned window_pieces;   /* number of calls that the window still needs */
     size_t pending;
     size_t records_a_frame;
     uint64_t committed;
     atomic_bool put_off; /* true: postponed maintenance is due */
-    atomic_bool was_due; /* true: the postponed maintenance was done */
+    atomic_bool was_due; /* true: postponed maintenance was done */
 } world;
 
 static void note(char call, bool failed) {
@@ -92,7 +93,7 @@ int index_window(struct index *index, const struct line *line, struct due after,
     note(failed ? 'W' : 'w', failed);
     if (!is_last) world.window_pieces--;
     *out_again = !is_last;
-    /* End of the failures; otherwise the window would be requested for ever. */
+    /* Ends the failures after some calls. Otherwise the window would be requested for ever. */
     if (failed && world.count > 8) world.window_needs_commit = false;
     pthread_mutex_unlock(&mutex);
     if (failed) return -ENOSPC;
@@ -252,7 +253,7 @@ static void a_full_batch_that_finds_no_room_stops_absorbing(void **state) { /* F
     indexer_durable(&indexer, 40 * FRAME_BYTES);
     wait_indexed(40 * FRAME_BYTES);
     indexer_stop(&indexer);
-    assert_string_equal(world.calls, "CCCc"); /* one commit, after the windows, absorbed all 40 frames */
+    assert_string_equal(world.calls, "CCCc"); /* one commit after the windows has absorbed all 40 frames */
     assert_int_equal(cursor.at, 40 * FRAME_BYTES);
 }
 
@@ -277,7 +278,7 @@ static void a_window_that_finds_no_room_is_loaded_once_there_is_some(void **stat
     indexer_stop(&indexer);
     assert_string_equal(world.calls, "WCCc");
     assert_int_equal(load->window.count_max, 7);
-    assert_int_equal(load->rows.count, 1); /* the rows of the failed first try do not appear a second time */
+    assert_int_equal(load->rows.count, 1); /* each row appears only once, although the first try failed in the middle */
     free_window(load);
 }
 

@@ -44,7 +44,8 @@ static void no_line_makes_a_field_of_its_own(void **state) {
     assert_true(size > 0);
     unsigned lines = 0;
     for (size_t i = 0; i < size; i++) lines += out[i] == '\n';
-    /* Six fields: message, priority, identifier, event, reason, y; the text MESSAGE=c belongs to y's line. */
+    /* There are six fields: message, priority, identifier, event, reason and y. The text MESSAGE=c belongs to the value
+     * of y. */
     assert_int_equal(lines, 6);
 }
 
@@ -54,7 +55,8 @@ static void too_much_is_refused_and_not_cut(void **state) {
     memset(line, 'a', sizeof(line));
     memcpy(line, "event=", 6);
     assert_int_equal(journal_entry(line, sizeof(line), 6, out), 0);
-    assert_true(journal_entry(line, 2000, 6, out) > 0); /* a whole line of logfmt, twice */
+    assert_true(journal_entry(line, 2000, 6, out) >
+                0); /* accepted: the entry has the whole line twice, as the message and in the fields */
 }
 
 int main(void) {

@@ -118,7 +118,7 @@ static void jansson_agrees_about_changed_texts(void **state) {
 /* Compares the quick reader and writer with jansson's for one text. Returns whether the quick reader accepted it. */
 static bool quick_ones_agree(const char *text, size_t size) {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY;
-    /* A separate block, so that a sanitizer detects a read beyond the text. */
+    /* The text is copied to a block of its own, so that a sanitizer detects a read beyond its end. */
     char *copy = malloc(size + (size == 0));
     assert_non_null(copy);
     memcpy(copy, text, size);
@@ -183,7 +183,7 @@ static void the_quick_reader_and_writer_agree_with_jansson(void **state) {
         }
         read += quick_ones_agree(text, size);
     }
-    assert_in_range(read, CHANGED_TEXTS / 4, 5 * CHANGED_TEXTS); /* the quick reader accepted enough of them */
+    assert_in_range(read, CHANGED_TEXTS / 4, 5 * CHANGED_TEXTS); /* the quick reader must have accepted enough texts */
 }
 
 /* The weight of a text is the same in whatever parts it is scanned. */
@@ -240,7 +240,7 @@ static void strings_are_escaped(void **state) {
     out_string(&out,
                "a\xc2\x9b"
                "31mé\xc2\xa0",
-               10); /* U+009B begins a terminal command, like ESC [ */
+               10); /* U+009B begins a terminal command, as ESC [ does */
     json_says(&out, "\"a\\u009b31mé\xc2\xa0\"");
     out_string(&out, "\xc2\x9b\xff", 3);
     json_says(&out, "\"\\u009b\xEF\xBF\xBD\"");
@@ -276,11 +276,11 @@ static void a_body_is_text_if_it_is_utf8(void **state) {
     out_line_end(&out);
     json_says(&out, "{\"body\":\"\xc3\xa4\\u0000\"}\n");
     out_begin(&out, '{');
-    write_body(&out, "\xc3", 1); /* the text ends within a character */
+    write_body(&out, "\xc3", 1); /* the text ends in the middle of a character */
     out_line_end(&out);
     json_says(&out, "{\"body_base64\":\"ww==\"}\n");
     out_begin(&out, '{');
-    write_body(&out, "\xed\xa0\x80", 3); /* a surrogate is not UTF-8 */
+    write_body(&out, "\xed\xa0\x80", 3); /* a surrogate is not valid in UTF-8 */
     out_line_end(&out);
     json_says(&out, "{\"body_base64\":\"7aCA\"}\n");
     text_deinit(&out);
@@ -320,7 +320,7 @@ static const char *refusal(const char *text) {
     return op == NULL ? in.problem : "";
 }
 
-/* Around the size up to which a value is written quickly (DUMPED_QUICKLY_MAX in json_read.c). */
+/* The sizes are around the one up to which a value is written quickly (DUMPED_QUICKLY_MAX in json_read.c). */
 static void json_of_any_size_becomes_the_payload(void **state) {
     static const size_t sizes[] = {0, 1, 1000, 1021, 1022, 1023, 1024, 1025, 5000};
     static char value[5003], text[sizeof(value) + 100];

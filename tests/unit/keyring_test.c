@@ -69,7 +69,7 @@ static void a_destroyed_key_takes_no_other_along(void **state) {
     for (size_t gone = 0; gone < KEY_IDS; gone++) {
         assert_int_equal(keyring_destroy(keys.keyring, &key_ids[gone], 1), 0);
         assert_int_equal(keyring_destroy(keys.keyring, &key_ids[gone], 1),
-                         0); /* the second redaction of the same tasks has no further effect */
+                         0); /* a second redaction of the same tasks has no further effect */
         if (gone % 2) {
             keyring_close(keys.keyring);
             keys_open(&keys);
@@ -115,7 +115,7 @@ static void a_key_is_the_same_in_whatever_order_it_is_asked_for(void **state) {
     keys_begin(&keys);
     for (uint64_t i = 0; i < IDS; i++) {
         ids[i] = 1000 + i % 4 * FAR + i / 4 % 3 * SPAN + i / 12;
-        keyring_close(keys.keyring); /* a new keyring, so nothing is cached */
+        keyring_close(keys.keyring); /* a newly opened keyring has nothing in its cache */
         keys_open(&keys);
         assert_true(stream_of(&keys, ids[i], before[i]));
     }
@@ -138,7 +138,7 @@ static size_t read_file(const char *path, uint8_t *out, size_t size) {
     return count < 0 ? 0 : (size_t)count;
 }
 
-/* A hard link to the former keyring's file then shows only zeros. */
+/* A hard link to the former keyring's file must show only zeros afterwards. */
 static void the_former_keyring_is_overwritten(void **state) {
     (void)state;
     struct keys keys;
@@ -176,7 +176,7 @@ static void a_replacement_may_stop_anywhere(void **state) {
         /* The new file is not renamed yet, but the old one has its second link. */
         if (step == 0) assert_int_equal(link(path, old), 0);
         if (step == 1) assert_int_equal(rename(path, new), 0), assert_int_equal(link(new, path), 0);
-        if (step >= 2) { /* the new file is renamed, but the former one is not overwritten yet */
+        if (step >= 2) { /* from step 2 on, the new file is renamed, but the former one is not overwritten yet */
             assert_int_equal(keyring_destroy(keys.keyring, &id, 1), 0);
             int fd = open(old, O_CREAT | O_WRONLY, 0600);
             assert_int_equal(write(fd, former, size), (ssize_t)size);
@@ -188,7 +188,7 @@ static void a_replacement_may_stop_anywhere(void **state) {
         assert_int_equal(access(new, F_OK), -1);
         assert_int_equal(stream_of(&keys, 77, stream), step < 2);
         assert_true(stream_of(&keys, 78, stream));
-        if (step < 2) { /* the former keyring was still in use, so it is unchanged */
+        if (step < 2) { /* up to step 1 the former keyring was still in use, so it is unchanged */
             assert_int_equal(read_file(witness, bytes, sizeof bytes), size);
             assert_memory_equal(bytes, former, size);
         }
@@ -234,7 +234,7 @@ struct fx {
     struct index *index;
     struct arena arena;
     uint64_t position;
-    uint64_t frame[9]; /* for each id: position of the frame that scheduled the task */
+    uint64_t frame[9]; /* for each id, the position of the frame that scheduled the task */
     uint8_t blob[9][BLOB];
 };
 
@@ -426,7 +426,7 @@ static void what_the_index_held_is_gone_with_its_key(void **state) {
     assert_int_equal(pending(&f, &redactions), 0);
     assert_int_equal(index_commit(f.index), 0);
     assert_int_equal(index_erased(f.index), redacted_at);
-    index_close(f.index); /* a crash before the redactions are removed */
+    index_close(f.index); /* simulates a crash before the redactions are removed */
     fx_open(&f);
     assert_true(index_erased(f.index) <= redacted_at);
     assert_int_equal(pending(&f, &redactions), 2);
@@ -434,7 +434,7 @@ static void what_the_index_held_is_gone_with_its_key(void **state) {
     assert_string_equal(redactions[1]->reason, "why");
     assert_int_equal(index_redactions_done(f.index, redactions, 1), 0);
     assert_true(index_erased(f.index) <= redacted_at);
-    /* The first redaction is reported a second time. */
+    /* The first redaction is reported a second time, which does no harm. */
     assert_int_equal(index_redactions_done(f.index, redactions, 2), 0);
     assert_int_equal(index_erased(f.index), f.position);
     assert_int_equal(pending(&f, &redactions), 0);
@@ -510,7 +510,7 @@ static void what_is_in_memory_goes_as_its_task_ends(void **state) {
     f.options.contents_memory = 2 * CONTENT_CACHE_MEMORY_MIN;
     fx_open(&f);
     move_six_of_eight(&f);
-    for (uint64_t id = 1; id <= 8; id++) /* contents that were not retired are not in the index */
+    for (uint64_t id = 1; id <= 8; id++) /* the index must not have contents that were not retired */
         assert_int_equal(index_blob_now(f.index, id, &f.arena, &bytes, &size), id <= 6 ? 0 : -EAGAIN);
     end(&f, 2);
     assert_int_equal(index_blob_now(f.index, 2, &f.arena, &bytes, &size), 0);

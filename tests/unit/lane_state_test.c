@@ -24,7 +24,7 @@ static void a_delivery_leaves_by_the_holders_connection(void **state) {
     assert_int_equal(lane_state_send(&lane, lane.turn, true), LANE_DELIVERS);
     assert_true(lane_state_leaves(&lane, lane.turn));
     assert_true(lane_state_sent(&lane, lane.turn));
-    /* The lane may send the next delivery. */
+    /* The lane delivers, because it may send the next delivery. */
     assert_int_equal(lane_state_send(&lane, lane.turn, true), LANE_DELIVERS);
 }
 
@@ -41,7 +41,7 @@ static void a_delivery_of_a_former_turn_never_leaves(void **state) { /* TRUE-1 *
     assert_int_equal(lane_state_send(&lane, turn, true), LANE_DELIVERS);
     assert_int_equal(lane_state_open(&lane, BERT), PIPE);
     assert_false(lane_state_leaves(&lane, turn));
-    /* The departure must not be reported, because the core would attribute it to session BERT. */
+    /* The departure is not reported, because the core would attribute it to session BERT. */
     assert_false(lane_state_sent(&lane, turn));
     assert_int_equal(lane_state_send(&lane, turn, true), LANE_SILENT);
     assert_int_equal(lane_state_open(&lane, ANNA),

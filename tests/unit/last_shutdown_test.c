@@ -77,7 +77,7 @@ static void append_fact(struct fixture *f, Tarry__Record__FactCase fact, size_t 
     append(f, FRAME_COMMIT, bytes, (uint32_t)tarry__frame_body__pack(&body, bytes));
 }
 
-/* Returns what a start finds if the index is at that position. */
+/* Returns what a start learns about the last stop if the index is at the position `scan_from`. */
 static Tarry__EpochPut__Before before(struct fixture *f, uint64_t scan_from) {
     Tarry__EpochPut__Before out = 99;
     log_close(f->log);
@@ -98,7 +98,7 @@ static void a_stop_and_its_seal(void **state) {
     append(f, FRAME_SEAL, NULL, 0);
     assert_int_equal(before(f, 0), TARRY__EPOCH_PUT__BEFORE__STOPPED);
     assert_int_equal(before(f, log_end(f->log)),
-                     TARRY__EPOCH_PUT__BEFORE__STOPPED); /* the index has absorbed everything */
+                     TARRY__EPOCH_PUT__BEFORE__STOPPED); /* found, although the index has absorbed everything */
     append_fact(f, TARRY__RECORD__FACT_PRODUCER_END, 1);
     append(f, FRAME_SEAL, NULL, 0);
     assert_int_equal(before(f, 0), TARRY__EPOCH_PUT__BEFORE__BROKEN_OFF);
@@ -114,7 +114,9 @@ static void a_seal_alone_in_the_last_segment(void **state) {
     assert_true(log_segment_at(f->log, log_end(f->log) - 1, &segment));
     assert_int_equal(segment.base, log_end(f->log) - FRAME_HEADER_SIZE);
     assert_int_equal(before(f, log_end(f->log)), TARRY__EPOCH_PUT__BEFORE__STOPPED);
-    assert_int_equal(f->found.last_commit, 0); /* recovery has not scanned the frame with the stop record */
+    assert_int_equal(
+        f->found.last_commit,
+        0); /* recovery has not scanned the frame with the stop record, so it does not know the last commit */
     assert_int_equal(log_retire(f->log, f->found.start), 0);
     assert_int_equal(before(f, log_end(f->log)), TARRY__EPOCH_PUT__BEFORE__NOT_SAID);
 }

@@ -1,4 +1,4 @@
-/* last_words.h: runs code that ends its process. It runs in a child, whose standard error is captured. Included once
+/* last_words.h: runs code that ends its process in a child, and captures the child's standard error. Included only once
  * per test. */
 #ifndef TARRY_TESTS_LAST_WORDS_H
 #define TARRY_TESTS_LAST_WORDS_H

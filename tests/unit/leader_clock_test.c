@@ -43,7 +43,7 @@ static void one_late_answer_does_not_hold_the_note_back_for_ever(void **unused) 
     (void)unused;
     struct leader_clock clock = {0};
     leader_clock_hear(&clock, at(STEADY0 + SECOND), SECOND);
-    /* The reply was in flight for 5 s. */
+    /* This reply was in flight for 5 s. */
     assert_true(leader_clock_hear(&clock, at(STEADY0 + 2 * SECOND), 7 * SECOND));
     assert_true(leader_clock_hear(&clock, at(STEADY0 + 8 * SECOND), 8 * SECOND));
     assert_int_equal(clock.noted_steady_ns, STEADY0 - SLACK_NS);

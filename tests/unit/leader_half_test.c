@@ -134,7 +134,7 @@ static void a_question_is_confirmed_while_the_follower_counts(void **state) { /*
     assert_false(pair_may_answer(&fx->pair, 6));
     assert_true(pair_may_answer(&fx->pair, 5));
     fx->pair.role = PAIR_YIELDING;
-    assert_false(pair_may_answer(&fx->pair, 5)); /* a deposed leader answers no query */
+    assert_false(pair_may_answer(&fx->pair, 5)); /* a leader that was deposed answers no query */
     fx->pair.role = PAIR_LEADING;
     fx->pair.counted = false;
     assert_int_equal(pair_confirmed(&fx->pair), UINT64_MAX);
@@ -147,7 +147,7 @@ static void what_goes_on_does_not_stall(void **state) { /* CALM-1 */
         leader_half_released(&fx->half, true, true, ms * MS);
         assert_false(leader_half_look(&fx->half, ms * MS));
     }
-    for (uint64_t ms = 5250; ms <= 6000; ms += 250) { /* the leader's timer calls the check */
+    for (uint64_t ms = 5250; ms <= 6000; ms += 250) { /* the leader looks as often as its timer says */
         assert_int_equal(leader_half_timer(&fx->half), ms * MS);
         leader_half_released(&fx->half, false, true, ms * MS);
         assert_false(leader_half_look(&fx->half, ms * MS));
@@ -185,7 +185,7 @@ static void an_idle_follower_is_answered_when_its_time_is_over(void **state) {
     assert_int_equal(leader_half_timer(&fx->half), 1200 * MS);
     assert_false(must_answer(fx, 1199 * MS));
     assert_true(must_answer(fx, 1200 * MS));
-    fx->follow.wait_ms = 5000; /* the request's wait ends before the leader counts as silent */
+    fx->follow.wait_ms = 5000; /* ms; the leader answers earlier, so that the follower does not count it as silent */
     assert_true(ask(fx, 2000 * MS));
     assert_true(must_answer(fx, 2000 * MS + SOLO_AFTER_MS / 3 * MS));
 }
@@ -193,7 +193,8 @@ static void an_idle_follower_is_answered_when_its_time_is_over(void **state) {
 static void news_are_told_at_once_and_what_is_committed_a_little_later(void **state) {
     struct fx *fx = *state;
     assert_true(ask(fx, 1000 * MS));
-    /* Committed frames need not be reported at once; the timer or the next frames do that soon. */
+    /* No reply is due yet: a follower need not learn of a commit at once, because the timer or the next frames tell it
+     * soon. */
     assert_false(must_answer(fx, 1002 * MS));
     assert_int_equal(leader_half_timer(&fx->half), 1003 * MS);
     assert_true(must_answer(fx, 1003 * MS));
@@ -205,7 +206,8 @@ static void news_are_told_at_once_and_what_is_committed_a_little_later(void **st
     assert_true(must_answer(fx, 1003 * MS)); /* frames */
     fx->half.written = END;
     fx->half.held_stamp = 0;
-    assert_true(must_answer(fx, 1003 * MS)); /* the follower does not know its leader yet */
+    assert_true(
+        must_answer(fx, 1003 * MS)); /* the leader must answer, because the follower does not know its leader yet */
     assert_ptr_equal(leader_half_release(&fx->half), fx);
     assert_false(must_answer(fx, 9000 * MS));
     assert_int_equal(leader_half_timer(&fx->half), UINT64_MAX);
@@ -233,7 +235,7 @@ static void what_is_committed_is_told_once_the_core_leads(void **state) {
     assert_int_equal(fx->half.told, END);
 }
 
-/* Simulates a hanging disk; the leader checks it as often as its timer says. */
+/* Simulates a disk that hangs for `ms`. The leader checks the disk as often as its timer says. */
 static void disk_hangs_for(struct fx *fx, uint64_t ms) {
     fx->half.disk = (struct hung_disk){0};
     leader_half_look_at_disk(&fx->half, 1000 * MS, 1001 * MS);
@@ -277,7 +279,7 @@ static void a_follower_that_asks_and_stores_nothing_is_given_up(void **state) {
     fx->follow.end = END + 100;
     assert_true(ask(fx, 2300 * MS));
     assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), (2300 + SOLO_AFTER_MS) * MS);
-    assert_true(ask(fx, 2600 * MS)); /* the follower has stored no more frames since its last request */
+    assert_true(ask(fx, 2600 * MS)); /* the follower has not stored any more frames since its last request */
     assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), (2300 + SOLO_AFTER_MS) * MS);
     leader_half_overslept(&fx->half, 2700 * MS);
     assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), (2700 + SOLO_AFTER_MS) * MS);
@@ -325,7 +327,9 @@ static void a_follower_that_comes_no_nearer_is_waited_for_in_the_end(void **stat
     assert_false(is_near(fx, END, 1000));
     assert_false(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS - 1));
     assert_true(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS));
-    assert_false(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS)); /* the follower gets a new time limit */
+    assert_false(
+        is_near(fx, END,
+                1000 + 2 * LEADER_NEAR_PATIENCE_MS)); /* the follower has come nearer, so it gets a new time limit */
     assert_true(is_near(fx, END, 1000 + 4 * LEADER_NEAR_PATIENCE_MS));
 }
 
@@ -334,7 +338,7 @@ static void more_syncs_than_are_known_are_waited_for_last(void **state) { /* R5 
     for (unsigned i = 1; i <= LEADER_SYNCS_KNOWN + 1; i++) leader_half_written(&fx->half, END + i);
     uint64_t doublings = 1;
     while (LEADER_NEAR_SYNCS << (doublings - 1) < LEADER_SYNCS_KNOWN) doublings++;
-    assert_false(is_near(fx, END, 1000)); /* the first of these followers is forgotten */
+    assert_false(is_near(fx, END, 1000)); /* the first of these syncs is forgotten */
     assert_false(is_near(fx, END, 1000 + doublings * LEADER_NEAR_PATIENCE_MS - 1));
     assert_true(is_near(fx, END, 1000 + doublings * LEADER_NEAR_PATIENCE_MS));
 }
@@ -355,7 +359,7 @@ static void the_log_is_kept_for_a_follower_that_comes(void **state) { /* F-27 */
     assert_int_equal(fx->half.kept_from, END);
     leader_half_forget_needs(&fx->half, false, 1050 * MS);
     assert_int_equal(fx->half.kept_from, END);
-    /* The node copies a snapshot, and becomes a follower when it has it. */
+    /* The node copies a snapshot. It becomes a follower when it has the whole snapshot. */
     leader_half_forget_needs(&fx->half, true, 1060 * MS);
     leader_half_forget_needs(&fx->half, false, 1110 * MS);
     assert_int_equal(fx->half.kept_from, END);
@@ -363,7 +367,9 @@ static void the_log_is_kept_for_a_follower_that_comes(void **state) { /* F-27 */
     assert_int_equal(fx->half.kept_from, UINT64_MAX);
     const struct pair_message retired = {.kind = PAIR_RETIRED};
     assert_false(leader_half_take(&fx->half, &fx->follow, fx, &retired, END + 50, 2000 * MS));
-    assert_int_equal(fx->half.kept_from, END + 50); /* the snapshot continues at the position that is committed now */
+    assert_int_equal(
+        fx->half.kept_from,
+        END + 50); /* the log is kept from the position that is committed now, where the snapshot continues */
 }
 
 static void nothing_is_kept_for_one_that_never_follows(void **state) {

@@ -74,7 +74,7 @@ static void closed_although_paid_in_either_order(void **state) {
     assert_int_equal(end(&f).broken, 2);
 }
 
-/* A consumer received the task and died. Its output shows whether it had closed the order. */
+/* A consumer has received the task and died. Its output shows whether it had closed the order. */
 static void paid_with_a_warning(void **state) {
     struct fx f;
     begin(&f);

@@ -86,7 +86,7 @@ static void one_that_lacks_a_function_is_none(void **state) {
         lacks = names[i];
         starts = true;
         assert_true(is_told(said[i]));
-        starts = false; /* the second call does not try to load the library again */
+        starts = false; /* no second attempt is made to load the library */
         assert_true(is_told(said[i]));
     }
 }

@@ -78,7 +78,7 @@ static void begin_list(struct fx *f) {
     op.op_case = TARRY__OP__OP_QUEUE_PAUSE;
     op.queue_pause = &pause;
     pause.queue = "orders";
-    assert_int_equal(commit(f, &op), TARRY__CODE__OK); /* creates the queue; none of its tasks is in memory */
+    assert_int_equal(commit(f, &op), TARRY__CODE__OK); /* makes the queue known; the memory has none of its tasks */
 }
 
 /* The first 2,000 tasks have expired, but the index does not know that. */
@@ -92,7 +92,7 @@ static void a_page_is_read_until_it_is_full(void **state) {
     assert_int_equal(page->tasks[0]->id, 10 + 2000);
     assert_int_equal(page->next.len, 16);
     assert_true(reads > 1 && reads <= LIST_READS_MAX);
-    assert_int_equal(list(f, 0, 100)->n_tasks, 30); /* the list has no further result page */
+    assert_int_equal(list(f, 0, 100)->n_tasks, 30); /* the list has no more result pages */
     assert_int_equal(f->effects.replies.items[0].reply->list->next.len, 0);
 }
 
