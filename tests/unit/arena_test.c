@@ -131,7 +131,7 @@ static void blocks_are_kept_up_to_keep_max(void **state) {
     arena_deinit(&arena);
 }
 
-/* After a rewind, the same allocation returns the same memory. */
+/* A rewind frees the memory since the mark, so that the next allocation gets it again. */
 static void what_was_handed_out_since_a_mark_is_taken_back(void **state) {
     (void)state;
     struct random random = {random_seed(2)};

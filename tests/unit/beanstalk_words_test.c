@@ -43,7 +43,7 @@ static void a_line_is_known_by_its_beginning(void **state) {
         {"reserver", BEANSTALK_BAD_FORMAT},
         {"reserve-with-timeout 5", BEANSTALK_RESERVE_TIMEOUT},
         {"reserve-with-timeout", BEANSTALK_BAD_FORMAT},
-        /* Strtol returns 0 for text that is no number, so the timeout is 0. */
+        /* Strtol returns 0 for text that does not begin with a digit, so the timeout is 0. */
         {"reserve-with-timeout x", BEANSTALK_RESERVE_TIMEOUT},
         {"reserve-with-timeout 99999999999999999999", BEANSTALK_BAD_FORMAT},
         {"reserve-job 7", BEANSTALK_RESERVE_JOB},

@@ -177,9 +177,8 @@ static void what_is_there_now_cannot_be_asked(void **state) {
     assert_int_equal(world.code, TARRY__CODE__BUSY);
 }
 
-/* The broker's reply says whether a delivery is in flight. The caller is told that there is no task only if no delivery
- * is in flight.
- */
+/* The broker's reply says whether a delivery is in flight. The caller gets
+ * "no task" only if no delivery is in flight. */
 static void a_question_for_what_is_there_now_is_answered_if_nothing_is(void **state) {
     struct gateway *gateway = *state;
     Tarry__Reply reply = TARRY__REPLY__INIT;

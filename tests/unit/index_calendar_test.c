@@ -14,9 +14,8 @@
 
 #define NOW_MS 1700000000000ull
 #define TASKS 60u
-#define APART_MS                                                                                                       \
-    (CALENDAR_CELLS *                                                                                                  \
-     CALENDAR_MINUTE_MS) /* distance between due times at which each task has its own chunk of minutes */
+/* Distance between due times at which each task has its own chunk of minutes. */
+#define APART_MS (CALENDAR_CELLS * CALENDAR_MINUTE_MS)
 
 static void check_form(const uint64_t cells[CALENDAR_CELLS], size_t size) {
     uint8_t packed[CALENDAR_PACKED_MAX];

@@ -147,7 +147,7 @@ static void what_goes_on_does_not_stall(void **state) { /* CALM-1 */
         leader_half_released(&fx->half, true, true, ms * MS);
         assert_false(leader_half_look(&fx->half, ms * MS));
     }
-    for (uint64_t ms = 5250; ms <= 6000; ms += 250) { /* the leader looks as often as its timer says */
+    for (uint64_t ms = 5250; ms <= 6000; ms += 250) { /* the leader checks when its timer says so */
         assert_int_equal(leader_half_timer(&fx->half), ms * MS);
         leader_half_released(&fx->half, false, true, ms * MS);
         assert_false(leader_half_look(&fx->half, ms * MS));
@@ -328,8 +328,7 @@ static void a_follower_that_comes_no_nearer_is_waited_for_in_the_end(void **stat
     assert_false(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS - 1));
     assert_true(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS));
     assert_false(
-        is_near(fx, END,
-                1000 + 2 * LEADER_NEAR_PATIENCE_MS)); /* the follower has come nearer, so it gets a new time limit */
+        is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS)); /* the follower gets a new time limit after that */
     assert_true(is_near(fx, END, 1000 + 4 * LEADER_NEAR_PATIENCE_MS));
 }
 
