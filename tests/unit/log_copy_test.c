@@ -8,14 +8,14 @@ static void a_copy_is_the_same_frame_by_frame(void **state) { /* R2 */
     two_follow(two);
     two_must_be_same(two, LOG_POSITION_FIRST);
     assert_int_equal(log_durable(two->follower.log), log_end(two->leader.log));
-    /* Logs with the same beginning and the same frame sizes have the same files. */
+    /* Two logs have the same files if their beginnings and the sizes of their frames are equal. */
     one_kill(&two->follower);
     one_open(&two->follower);
     two_must_be_same(two, LOG_POSITION_FIRST);
     assert_int_equal(two->follower.recovery.segments, two->leader.model->entry_end);
     assert_int_equal(two->follower.recovery.epoch, two->epoch);
     assert_int_equal(two->follower.recovery.steady_ns, two->time_ns);
-    /* The frames are also the same if the segments have another size. */
+    /* The frames are equal even if the segments have another size. */
     one_free(&two->follower);
     one_make(&two->follower, 3);
     two->follower.options.segment_size = 1 << 20;
@@ -27,7 +27,8 @@ static void a_copy_is_the_same_frame_by_frame(void **state) { /* R2 */
 static void what_is_not_synced_yet_is_served_too(void **state) {
     struct two *two = *state;
     two_append(two, &two->leader, 100, 0);
-    assert_int_equal(two_follow_once(two, 1), LOG_END); /* the frame is still in the write buffer */
+    assert_int_equal(two_follow_once(two, 1),
+                     LOG_END); /* nothing to copy yet, because the frame is still in the write buffer */
     assert_int_equal(log_write(two->leader.log), 0);
     assert_int_equal(two_follow_once(two, 1), 0);
     assert_int_equal(log_durable(two->leader.log), LOG_POSITION_FIRST);
@@ -51,7 +52,7 @@ static void served_are_whole_frames_within_the_limit(void **state) {
     assert_int_equal(bytes->end.position, second);
     assert_int_equal(log_serve(two->leader.log, first, end, 4096, bytes), 0);
     assert_int_equal(bytes->frames, 2);
-    /* Serves at most `size_max` bytes, but always at least one frame. */
+    /* log_serve returns at most `size_max` bytes, but always at least one frame. */
     assert_int_equal(log_serve(two->leader.log, first, end, second - first + 8, bytes), 0);
     assert_int_equal(bytes->frames, 1);
     assert_int_equal(log_serve(two->leader.log, second, end, 0, bytes), 0);
@@ -142,7 +143,7 @@ static void another_history_is_not_taken(void **state) { /* R2 */
     assert_int_equal(log_sync(two->leader.log), 0);
     assert_int_equal(log_serve(two->leader.log, log_end(two->follower.log), UINT64_MAX, 4096, &two->bytes), 0);
     must_not_fit(two, two->bytes.data, two->bytes.size, 3, 0, "chain");
-    /* The epoch that the follower has in its log is older, too. */
+    /* The epoch that the follower has in its log is older than the leader's, too. */
     two->epoch = 4;
     two_append(two, &two->follower, 50, 0);
     two->epoch = 3;
@@ -196,7 +197,7 @@ static void points_are_found_wherever_a_frame_ends(void **state) {
     assert_int_equal(point.steady_ns, two->time_ns);
     assert_int_equal(log_point(two->leader.log, 0, &point), LOG_RETIRED);
     assert_int_equal(log_point(two->leader.log, UINT64_MAX - 7, &point), LOG_END);
-    /* With an empty cache, the point comes from the segment's header. */
+    /* Without anything in the cache, the point is read from the segment's header. */
     struct log_segment oldest;
     assert_true(log_oldest(two->leader.log, end, &oldest));
     assert_int_equal(log_retire(two->leader.log, oldest.base), 0);
@@ -261,7 +262,7 @@ static void the_last_common_epoch_tells_where_to_look(void **state) { /* R8, F-2
     common(leader, EPOCHS(4096, 4400, {1, 4096}), 4400);
     common(leader, none, 4096);
     common(none, none, 4096);
-    /* The logs have nothing in common, or have it no longer. */
+    /* The logs never had anything in common, or what they had is retired. */
     common(EPOCHS(6000, 9000, {5, 6000}), EPOCHS(4096, 8000, {3, 4096}), 6000);
     common(EPOCHS(9000, 9900, {5, 9000}), EPOCHS(4096, 8000, {3, 4096}), 8000);
     /* Only the beginning of the last common epoch is still in the log. */
@@ -282,7 +283,7 @@ static void what_was_erased_is_copied_and_stays_so(void **state) { /* LOG-5 */
     two_append(two, &two->leader, 100, 0);
     uint64_t erased = two_append(two, &two->leader, 100, 60);
     assert_int_equal(log_sync(two->leader.log), 0);
-    two_append(two, &two->leader, 100, 0); /* this frame records that the frame before was durable */
+    two_append(two, &two->leader, 100, 0); /* the frame records that the one before it was durable */
     assert_int_equal(log_sync(two->leader.log), 0);
     erase(two, erased, 40);
     two_follow(two);

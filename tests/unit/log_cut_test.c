@@ -43,7 +43,7 @@ static void must_hold(struct aside *aside, const uint8_t *bytes) {
     assert_string_equal(why, "the leader never had it");
 }
 
-/* Compares single fields, because the padding of the structs may differ. */
+/* Compares the fields one by one, because the padding of the structs may differ. */
 static void same_point(const struct log_point *one, const struct log_point *other) {
     assert_int_equal(one->position, other->position);
     assert_int_equal(one->epoch, other->epoch);
@@ -167,7 +167,7 @@ static void readers_see_no_frame_that_was_cut(void **state) {
     assert_int_equal(log_cursor_open(&cursor, two->follower.log, LOG_POSITION_FIRST, true), 0);
     assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), 0);
     assert_int_equal(log_point(two->follower.log, end, &point), 0);
-    /* This holds whatever descriptors the files get: after a few cuts, a descriptor number is used again. */
+    /* The test is repeated, because after a few cuts a new file gets a descriptor number that was used before. */
     for (uint32_t cuts = 1; cuts < 5; cuts++) {
         for (uint32_t i = 0; i < cuts; i++) {
             assert_int_equal(cut(two, &aside, second, 0), 0);
@@ -275,7 +275,7 @@ static void a_damaged_tail_is_told(void **state) {
     struct model_file *file = model_lookup(two->follower.model, aside.tail.name);
     for (uint64_t i = 0; i < file->cached_size; i += 11) {
         if (i >= 4096 && (i - 4096) % 8 == FRAME_FLAGS_OFFSET)
-            continue; /* this byte may have a frame's erased flag, which may be set later */
+            continue; /* skipped, because the byte may have a frame's erased flag, which may be set later */
         file->cached[i] ^= 1;
         int result = quarantine_open(&log, &aside.quarantine, &aside.tail, &recovery, message, sizeof(message));
         if (result == 0) fail_msg("byte %" PRIu64 " is not missed", i);
@@ -284,7 +284,7 @@ static void a_damaged_tail_is_told(void **state) {
     file->cached_size -= 8;
     assert_int_equal(quarantine_open(&log, &aside.quarantine, &aside.tail, &recovery, message, sizeof(message)),
                      LOG_DAMAGED);
-    file->cached_size = 100; /* the file has not even a complete header, but is still listed */
+    file->cached_size = 100; /* the file does not even have a complete header, but it is still listed */
     struct quarantine_tail *tails;
     size_t count;
     assert_int_equal(quarantine_list(&aside.quarantine, &tails, &count), 0);

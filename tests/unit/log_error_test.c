@@ -70,7 +70,7 @@ CALLING(int, unlink, (void *context, const char *path), (context, path))
 CALLING(int, sync_directory, (void *context, const char *path), (context, path))
 CALLING(int, make_directory, (void *context, const char *path, int mode), (context, path, mode))
 
-/* In the callback, the log stores the names, so its allocations count. */
+/* While the log stores a name in this callback, its allocations count. */
 static int failing_list(void *context, const char *path, int (*each)(void *argument, const char *name),
                         void *argument) {
     const struct model_disk *model = context;
@@ -188,8 +188,8 @@ static int live(struct fx *f) {
     return error;
 }
 
-/* Lets the n-th call fail while a log that was used `lives` times before is used again. Returns false if there were
- * fewer calls. */
+/* Lets the n-th call fail while a log is used that was used `lives` times before. Returns false if there were fewer
+ * than n calls. */
 static bool try(bool of_memory, unsigned lives, uint64_t n) {
     struct fx *f = fx_new();
     for (unsigned i = 0; i < lives; i++) {
@@ -236,7 +236,7 @@ static void a_header_that_makes_no_sense_is_refused(void **state) {
         uint64_t value;
         const char *says;
     } cases[] = {
-        {12, 4, 100, "has an invalid header"}, /* field: size of the header */
+        {12, 4, 100, "has an invalid header"}, /* field: size of the header, with an invalid value */
         {72, 8, 1, NULL},                      /* field: a time, for which any value is accepted */
         {16, 8, 8, "has an invalid header"},   /* field: base, with a value below the first position */
         {16, 8, LOG_POSITION_FIRST + 1, "has an invalid header"},

@@ -134,7 +134,7 @@ static void a_failed_write_poisons_the_batch(void **state) { /* F-3 */
     assert_int_equal(log_write(f->log), -ENOSPC);
     poisoned(f, -ENOSPC);
     close_log(f);
-    open_log(f); /* the part that was written had never been acknowledged */
+    open_log(f); /* opened without error, because the part that was written had never been acknowledged */
     assert_true(f->recovery.end >= LOG_POSITION_FIRST);
 }
 
@@ -164,7 +164,7 @@ static void a_full_disk_stops_a_roll_and_nothing_before(void **state) { /* F-4 *
     assert_int_equal(stats.segments, 2);
     assert_int_equal(stats.reserved, 4096 - frame_size(3000, 0));
     uint64_t end = log_end(f->log);
-    /* The reserved space can still be used. */
+    /* The reserved space can still be used for frames. */
     assert_int_equal(append(f, (uint32_t)stats.reserved - FRAME_HEADER_SIZE), 0);
     assert_int_equal(log_sync(f->log), 0);
     assert_int_equal(append(f, 10), -ENOSPC);
@@ -279,7 +279,7 @@ static void a_lost_tail_is_noticed(void **state) { /* F-7, F-9 */
     f->options.durable_min = end;
     open_log(f);
     close_log(f);
-    memset(f->model->cached, 0, sizeof(f->model->cached)); /* as if the files had been deleted */
+    memset(f->model->cached, 0, sizeof(f->model->cached)); /* simulates that all files were deleted */
     refused(f, 0, LOG_DAMAGED, "the directory has no segment");
     f->options.durable_min = 0;
     refused(f, end, LOG_DAMAGED, "the log is lost");
@@ -304,7 +304,7 @@ static void damage_in_a_closed_segment_is_refused_with_its_place(void **state) {
              bases[1]);
     refused(f, 0, LOG_DAMAGED, words);
     refused(f, bases[1], LOG_DAMAGED, "by the next segment the log was durable up to");
-    /* This segment is not scanned; its checksum reveals the damage when it is read. */
+    /* Opening does not scan this segment, but a later read detects the damage by the checksum. */
     assert_int_equal(try_open(f, bases[2]), 0);
     close_log(f);
     *byte ^= 1;
@@ -317,7 +317,7 @@ static void damage_in_a_closed_segment_is_refused_with_its_place(void **state) {
     log_cursor_close(cursor);
 }
 
-/* The segments are correct by themselves, but do not continue each other. */
+/* Each of the segments is correct by itself, but the second one does not continue the first. */
 static void a_segment_of_another_history_is_refused(void **state) { /* F-14 */
     struct fixture *f = *state;
     uint64_t bases[3];
@@ -325,7 +325,8 @@ static void a_segment_of_another_history_is_refused(void **state) { /* F-14 */
     struct fixture *other;
     assert_int_equal(set_up((void **)&other), 0);
     open_log(other);
-    assert_int_equal(append(other, 2999), 0); /* the frame has the same size after padding */
+    assert_int_equal(append(other, 2999),
+                     0); /* the frame has the same size as in the other log, because of the padding */
     assert_int_equal(append(other, 3000), 0);
     assert_int_equal(log_sync(other->log), 0);
     close_log(other);
@@ -443,7 +444,7 @@ static void a_failing_read_is_reported_and_may_be_tried_again(void **state) {
     assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), 0);
     assert_int_equal(view.header.position, bases[1]);
     assert_int_equal(log_read(f->log, bases[1], &byte, 1), 0);
-    assert_int_equal(append(f, 10), 0); /* a failed read affects only its reader, not the writer */
+    assert_int_equal(append(f, 10), 0); /* a failed read affects only its reader, so the writer continues */
     assert_int_equal(log_sync(f->log), 0);
     uint8_t two[2];
     /* A read does not cross the end of a segment. */
@@ -458,7 +459,7 @@ static void a_batch_may_be_larger_than_the_buffer(void **state) {
     open_log(f);
     for (int i = 0; i < 12; i++) assert_int_equal(append(f, 1 << 20), 0);
     assert_int_equal(log_durable(f->log), LOG_POSITION_FIRST);
-    assert_int_equal(f->model->datasyncs, 1); /* one sync, for the header of the segment */
+    assert_int_equal(f->model->datasyncs, 1); /* one sync is left: that of the segment's header */
     assert_int_equal(log_sync(f->log), 0);
     assert_int_equal(f->model->datasyncs, 2);
     uint64_t end = log_end(f->log);

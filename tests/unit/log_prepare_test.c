@@ -16,7 +16,7 @@
 #include "log_directory.h"
 
 #define SEGMENT_SIZE (64u << 10)
-#define FRAME_SIZE 40000u /* two frames do not fit into a segment */
+#define FRAME_SIZE 40000u /* size at which two frames do not fit into one segment */
 #define RENAME_LASTS_MS 50
 #define ROLL_WAIT_MS 10000
 
@@ -115,7 +115,7 @@ static void the_next_segment_is_made_right_after_the_roll(void **state) {
     struct log_stats stats;
     open_log(f, &disk_posix);
     append(f);
-    append_sized(f, SEGMENT_SIZE - FRAME_SIZE); /* the second segment is not half full */
+    append_sized(f, SEGMENT_SIZE - FRAME_SIZE); /* the second segment is less than half full */
     uint64_t left = SEGMENT_SIZE - (log_end(f->log) - LOG_POSITION_FIRST - SEGMENT_SIZE);
     int waited_ms = 0;
     do {
@@ -136,7 +136,7 @@ static void what_is_pinned_is_not_retired(void **state) {
     assert_int_equal(log_pin(f->log), oldest.base);
     assert_false(log_oldest(f->log, log_end(f->log), &again));
     assert_int_equal(log_retire(f->log, oldest.base),
-                     LOG_PINNED); /* a thread that had checked before the pin tries to retire the segment */
+                     LOG_PINNED); /* refused, although a thread that checked before the pin may still try it */
     log_unpin(f->log);
     assert_int_equal(log_retire(f->log, oldest.base), LOG_PINNED);
     assert_int_equal(log_start(f->log), oldest.base);

@@ -149,7 +149,8 @@ static void what_goes_in_comes_out(void **state) {
     uint64_t first = append(f, 10, 0);
     uint64_t second = append(f, 0, 300);
     uint8_t byte;
-    assert_int_equal(log_read(f->log, first, &byte, 1), LOG_END); /* the frame was appended but not written */
+    assert_int_equal(log_read(f->log, first, &byte, 1),
+                     LOG_END); /* the frame was appended, but it is not written yet */
     assert_int_equal(log_write(f->log), 0);
     assert_int_equal(log_durable(f->log), LOG_POSITION_FIRST);
     uint8_t blob[300], expected[300];
@@ -226,7 +227,8 @@ static void segments_follow_one_another(void **state) {
 static void a_large_frame_gets_a_segment_of_its_own(void **state) {
     struct fixture *f = *state;
     open_log(f, 0);
-    append(f, 100000, 50000); /* the first segment is empty, so a larger one replaces it */
+    append(f, 100000,
+           50000); /* does not fit into the first segment, which is empty and so is replaced by a larger one */
     append(f, 10, 0);
     append(f, FRAME_BODY_SIZE_MAX, FRAME_BLOB_SIZE_MAX);
     append(f, 10, 0);
@@ -243,7 +245,7 @@ static void an_empty_last_segment_knows_the_past(void **state) {
     struct fixture *f = *state;
     open_log(f, 0);
     append(f, 7000, 0);
-    append(f, 7000, 0); /* the log rolls: the first frame is durable, and this one is not even written */
+    append(f, 7000, 0); /* the log rolls, so the first frame is durable and this one is not even written */
     uint64_t end = log_durable(f->log);
     assert_true(end > LOG_POSITION_FIRST);
     close_log(f);
@@ -266,7 +268,8 @@ static void what_is_retired_is_gone(void **state) {
     for (int i = 0; i < 40; i++) positions[i] = append(f, 1000, 0);
     assert_int_equal(log_sync(f->log), 0);
     struct log_segment oldest;
-    assert_false(log_oldest(f->log, positions[7] - 1, &oldest)); /* one of the segment's 7 frames is still needed */
+    assert_false(log_oldest(f->log, positions[7] - 1,
+                            &oldest)); /* the segment stays, because one of its 7 frames is still needed */
     assert_true(log_oldest(f->log, positions[7], &oldest));
     assert_int_equal(oldest.base, LOG_POSITION_FIRST);
     assert_int_equal(oldest.end, positions[7]);
@@ -427,7 +430,7 @@ static void the_next_segment_is_ready_before_it_is_needed(void **state) {
     append(f, 20000, 0);
     assert_int_equal(log_sync(f->log), 0);
     log_stats(f->log, &stats);
-    assert_true(stats.reserved < 64 << 10); /* no second segment is prepared yet, so a small log stays small */
+    assert_true(stats.reserved < 64 << 10); /* small, because no second segment is prepared yet for a small log */
     append(f, 20000, 0);
     assert_int_equal(log_sync(f->log), 0);
     for (int i = 0; i < PREPARING_POLLS && stats.reserved < 64 << 10; i++) {
@@ -551,7 +554,7 @@ static void what_fits_is_known_before_it_is_needed(void **state) {
         assert_int_equal(error, -ENOSPC); /* each further request fails with -ENOSPC until the next attempt; there are
                                              five attempts a second */
     assert_int_equal(log_fits(f->log, base + SEGMENT, SEGMENT), 0);
-    /* More bytes than the next segment has. */
+    /* The data have more bytes than the next segment. */
     assert_int_equal(log_fits(f->log, base + SEGMENT, SEGMENT + 1), -EAGAIN);
     close_log(f);
     f->options.disk = &disk_posix;

@@ -100,7 +100,7 @@ static inline uint64_t two_append(struct two *two, struct one *one, uint32_t bod
     return position;
 }
 
-/* Appends small and large frames in groups, with seals and new epochs. */
+/* Appends small and large frames in groups, and between them seals and new epochs. */
 static inline void two_fill(struct two *two, struct one *one, size_t frames) {
     for (size_t i = 0; i < frames; i++) {
         if (i % 13 == 12) two->epoch++;

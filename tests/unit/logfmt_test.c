@@ -11,7 +11,7 @@
 
 #include "logfmt.h"
 
-/* Returns the value as it is written. The buffer has old contents before. */
+/* Returns the value as it is written to the log. The buffer has old contents before the call. */
 static const char *quote(const char *text) {
     static char out[LOGFMT_VALUE_SIZE];
     memset(out, 'x', sizeof out);
@@ -51,7 +51,7 @@ static void what_is_too_long_is_cut_whole(void **state) {
     assert_string_equal(quoted + strlen(quoted) - 5, "\\x0a\"");
 }
 
-/* A try does not count if the clock's second changed during it. */
+/* A try does not count if the clock's second changed meanwhile. */
 static void so_many_lines_a_second_and_no_more(void **state) {
     struct logfmt_limit limit;
     unsigned allowed;
@@ -67,8 +67,8 @@ static void so_many_lines_a_second_and_no_more(void **state) {
     assert_true(logfmt_allowed(&limit));
 }
 
-/* The same sentence is logged again after 1 s, then after longer times up to 60 s. Another sentence, or one that has
- * been absent for a minute, begins again at 1 s. */
+/* The same sentence is logged again after 1 s, and then after longer and longer times, up to 60 s. A sentence that is
+ * new, or that was absent for a minute, begins at 1 s again. */
 static void what_goes_on_is_said_more_and_more_rarely(void **state) {
     struct logfmt_repeat repeat = {0};
     const uint64_t expected_s[] = {100, 101, 103, 107, 115, 131, 163, 223, 283};

@@ -29,7 +29,7 @@ static void a_backtrace_ends_with_the_requests_id(void **state) { /* F-20 */
     assert_memory_equal(message_data(request), "body", 4);
     memcpy(reply->bytes, "yes", 3);
     message_put_head(reply, message_head(request), request->head_size);
-    /* Compares the bytes that are sent. */
+    /* Compares the bytes that would be sent. */
     assert_memory_equal(reply->bytes - reply->head_size, "\0\0\0\7\x80\0\0\1yes", 11);
     message_free(request);
     message_free(reply);
@@ -99,8 +99,8 @@ static void the_brokers_own_page_is_where_host_leads(void **state) { /* F-23 */
     assert_false(origin_is_own("http://127.0.0.1", false, "127.0.0.1:7272", true, ""));
     assert_false(origin_is_own("null", false, "null", true, ""));
     assert_false(origin_is_own("http://", false, "", true, ""));
-    /* An attacker can make a host name point to this machine. Its web pages are refused, also over a network where no
-     * token is required. */
+    /* An attacker can make a host name lead to this machine. Web pages from that host are refused, also over a network
+     * where no token is required. */
     assert_false(origin_is_own("http://evil.example:7272", false, "evil.example:7272", false, ""));
     assert_true(origin_is_own("http://evil.example:7272", false, "evil.example:7272", true, ""));
     assert_true(origin_is_own("http://b.example", false, "b.example", false, "https://b.example:1"));

@@ -18,9 +18,9 @@
 #define PAGES 3
 
 struct page {
-    bool is_lost; /* true: no reply comes */
+    bool is_lost; /* true: the request gets no reply */
     Tarry__Code code;
-    /* `frame` of each redaction, up to a 0; all redactions are in one frame, with another record. */
+    /* `frame` of each redaction, up to a 0. All redactions are in one frame together with another record. */
     uint64_t redactions[4];
     uint64_t next;
     bool end;

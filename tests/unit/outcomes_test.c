@@ -50,7 +50,8 @@ static void what_is_known_agrees_with_a_list(void **state) {
         assert_true(outcomes_count(outcomes) <= 300);
         assert_true(
             since == 0 ||
-            !outcomes_by_id(outcomes, since - 1)); /* one task ends in each millisecond, and its id is that time */
+            !outcomes_by_id(outcomes,
+                            since - 1)); /* one task ends in each millisecond, and its id is the time of its end */
         if (since > 0) assert_non_null(outcomes_by_id(outcomes, since));
         if (!with_keys) continue;
         for (name = 0; name < KEYS; name++) {
@@ -64,7 +65,7 @@ static void what_is_known_agrees_with_a_list(void **state) {
     outcomes_free(outcomes);
 }
 
-/* In an earlier version, each of them visited all outcomes without a key: 50,000 ends took half a minute. */
+/* In an earlier version, each end visited all outcomes without a key, so that 50,000 ends took half a minute. */
 static void endings_without_keys_do_not_slow_those_with(void **state) {
     (void)state;
     enum { WITHOUT = 262144, WITH = 50000 };

@@ -183,7 +183,7 @@ static void what_rotted_does_not_leave(void **state) { /* LOG-5 */
     end(&f);
 }
 
-/* Repeats with a little more memory each time, until it is enough. */
+/* The same deliveries are tried with a little more memory each time, until the memory is enough. */
 static void what_there_is_no_memory_for_does_not_leave(void **state) {
     for (uint64_t count = 1; count <= 2; count++) {
         int error = -ENOMEM;
@@ -225,7 +225,7 @@ static void what_is_redacted_after_it_was_read_is_left_out(void **state) {
     assert_int_equal(f.waits, 2);
     assert_int_equal(contents.count, 1);
     assert_int_equal(contents.tasks[0]->row.id, 1);
-    /* The content of a reply is handled in the same way. */
+    /* The content of a reply is handled like that of a delivery. */
     const struct core_delivered asked = task_at(&f, 3, 6000, 'c');
     const struct core_reply reply = {.after = AFTER, .content = &asked.row};
     ProtobufCBinaryData content;
@@ -314,7 +314,7 @@ static void what_lies_together_is_read_at_once(void **state) {
     end(&f);
 }
 
-/* One read returns at most OUTGOING_SPAN_MAX bytes. The next content has that size, or exactly fits. */
+/* One read returns at most OUTGOING_SPAN_MAX bytes. The next content has that size, or just fits into the read. */
 static void what_is_too_large_together_is_read_alone(void **state) {
     for (uint32_t more = 0; more < 2; more++) {
         struct fx f;
@@ -368,7 +368,7 @@ static void many_at_once_are_what_they_are_one_by_one(void **state) {
         }
         for (size_t i = 0; i < TASKS; i++)
             if (draw(&random, 12) == 0) memset(f.log + tasks[i].row.blob_at, 0, tasks[i].row.blob_size);
-        for (size_t i = 0; i < TASKS; i++) /* some contents overlap with others, and are not damaged by that */
+        for (size_t i = 0; i < TASKS; i++) /* contents may overlap with others, which must not damage them */
             tasks[i].row.blob_sum = frame_sum(f.log + tasks[i].row.blob_at, tasks[i].row.blob_size);
         assert_int_equal(deliver(&f, tasks, TASKS, &all), 0);
         assert_true(f.bytes <= wanted + TASKS * OUTGOING_GAP_MAX);

@@ -40,7 +40,7 @@ static int set_up(void **state) {
                                           .disk = &one->model->disk,
                                           .signed_to = &fx->signed_to};
     fx->node->digests.expected.position =
-        fx->ends[FRAMES - 1]; /* after the cut, no digest is expected at positions that were cut off */
+        fx->ends[FRAMES - 1]; /* expected from the start; the cut must drop it, because it removes this position */
     pthread_mutex_init(&fx->node->mutex, NULL);
     *state = fx;
     return 0;
@@ -110,12 +110,12 @@ static void a_cut_that_fails_ends_the_process(void **state) { /* LOG-4 */
     assert_int_equal(cut_at(fx, fx->ends[9]), EXIT_STORAGE);
 }
 
-/* The cut is tried again later, at the same position. */
+/* The node tries the cut again later, at the same position. */
 static void a_log_that_is_copied_is_cut_later(void **state) { /* R8 */
     struct fx *fx = *state;
     struct follower_half *half = &fx->node->following.half;
     half->again_ns = UINT64_MAX;
-    (void)log_pin(fx->node->log); /* holds all segments, as a backup does */
+    (void)log_pin(fx->node->log); /* makes all segments stay, as a backup does */
     assert_false(follower_cut(fx->node, fx->ends[9]));
     assert_int_equal(half->cut_end, fx->ends[9]);
     assert_true(half->again_ns != UINT64_MAX);
@@ -137,7 +137,7 @@ void __wrap_rpc_client_ask(struct rpc_client *rpc_client, struct message *questi
 int __real_log_epochs_read(struct log *log, struct log_epochs *out);
 int __wrap_log_epochs_read(struct log *log, struct log_epochs *out);
 int __wrap_log_epochs_read(struct log *log, struct log_epochs *out) {
-    assert_null(out->items); /* the result of the previous read was freed */
+    assert_null(out->items); /* the result of the read before was freed */
     epochs_read++;
     return __real_log_epochs_read(log, out);
 }

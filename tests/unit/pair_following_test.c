@@ -60,7 +60,7 @@ static void who_hears_nothing_asks_the_same_question(void **state) { /* F-16 */
     const struct pair_message next = step(&pair, (struct pair_event){.kind = PAIR_ANSWERED, .message = slow});
     assert_int_equal(next.serial, serial + 1);
     assert_int_equal(next.stamp, 1);
-    assert_false(pair_takes(&pair, &slow)); /* R8: this reply belongs to an older request */
+    assert_false(pair_takes(&pair, &slow)); /* not taken, because the reply belongs to an older request (R8) */
 }
 
 static void what_has_changed_here_is_another_question(void **state) { /* F-16, R8 */
@@ -78,7 +78,7 @@ static void what_has_changed_here_is_another_question(void **state) { /* F-16, R
     assert_int_equal(question.word, PAIR_PROMOTE);
     const struct pair_message promise = {.kind = PAIR_PROMISE, .epoch = EPOCH + 1, .serial = serial + 2};
     step(&pair, (struct pair_event){.kind = PAIR_ANSWERED, .message = promise});
-    assert_int_equal(silence(&pair).kind, 0); /* no request while the hard state is being made durable */
+    assert_int_equal(silence(&pair).kind, 0); /* there is no request while the hard state is being made durable */
     question = step(&pair, (struct pair_event){.kind = PAIR_STATE_WRITTEN, .end = 2 * END});
     assert_int_equal(question.serial, serial + 3);
     assert_int_equal(question.floor, EPOCH + 1);
@@ -98,7 +98,7 @@ static void a_former_leader_that_lacks_what_was_acknowledged_does_not_lead_again
         pair_step(&pair, &read, &out);
         assert_int_equal(out.count, 1);
         assert_int_equal(out.items[0].kind,
-                         /* If the log is complete, the node fences the earlier epoch. */
+                         /* A node whose log is complete fences the earlier epoch. */
                          lacks ? PAIR_END : PAIR_WRITE_STATE);
         assert_int_equal(pair.role, lacks ? PAIR_ENDED : PAIR_FENCING);
     }

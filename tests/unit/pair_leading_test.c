@@ -41,8 +41,8 @@ static struct pair leading(void) {
                          .acked = END};
 }
 
-/* An operator has written the record again (`tarry pair record --write`). So at first, it does not list the follower as
- * in sync. */
+/* An operator has written the record again (`tarry pair record --write`). So the record does not list the follower as
+ * in sync at first. */
 /* Proves F-31. Pair history 3028166 of the simulator found the fault. */
 static void an_asynchronous_hand_over_goes_on_when_the_record_was_another(void **state) {
     (void)state;

@@ -36,7 +36,7 @@ static struct pair claiming(void) {
     struct pair_event noted = {.kind = PAIR_STATE_WRITTEN, .end = END};
     pair_step(&pair, &noted, &out);
     assert_int_equal(pair.role, PAIR_CANDIDATE);
-    assert_int_equal(pair.epoch, 3); /* node 1 uses odd epochs, and 2 is promised already */
+    assert_int_equal(pair.epoch, 3); /* 3, because node 1 uses odd epochs, and epoch 2 is promised already */
     return pair;
 }
 
@@ -186,7 +186,7 @@ static void a_repeated_word_keeps_its_question(void **state) { /* F-24 */
         assert_int_equal(pair.serial, before + 1);
         pair_step(&pair, &told, &again);
         const struct pair_effect *asks = find(&again, PAIR_ASK);
-        assert_non_null(asks); /* the first question may have ended without an event */
+        assert_non_null(asks); /* asks again, because the first question may have ended without an event */
         assert_int_equal(asks->message.serial, before + 1);
         assert_int_equal(pair.serial, before + 1);
         pair_step(&pair, &(struct pair_event){.kind = PAIR_UNANSWERED}, &then);

@@ -56,7 +56,7 @@ static void a_change_is_read(void **state) {
 static void a_change_during_a_read_is_read_after_it(void **state) {
     struct pair pair = following();
     assert_int_equal(record_changes(&pair), 1);
-    assert_int_equal(record_changes(&pair), 0); /* only one read at a time */
+    assert_int_equal(record_changes(&pair), 0); /* no second read begins while one is running */
     assert_int_equal(read_record(&pair, 6, 1u << 0), 1);
     assert_int_equal(read_record(&pair, 7, 1u << 0 | 1u << 1), 0);
     assert_true(pair_is_in_sync(&pair));

@@ -40,7 +40,7 @@ static void put(const char *text, size_t size, mode_t mode) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* Checks the refusal: the purpose of the file, its name, and the reason. */
+/* Checks the message of the refusal: the purpose of the file, its name, and the reason. */
 static void says(const char *what, const char *problem) {
     char expected[256];
     snprintf(expected, sizeof(expected), "%s %s %s", what, path, problem);

@@ -122,8 +122,8 @@ static uint32_t asks(struct push_target *target) {
     return max;
 }
 
-/* Gives the queue tasks of this size for each of its requests, until it may have no more. No receiver answers. Returns
- * the number of bytes. */
+/* Gives the queue tasks of this size whenever it requests some, until it may not request any more. No receiver answers.
+ * Returns the number of bytes. */
 static size_t fill(struct push_target *target, size_t size) {
     static uint8_t content[MIB];
     Tarry__DeliveredTask task = TARRY__DELIVERED_TASK__INIT;
@@ -166,11 +166,11 @@ static void a_slow_receiver_of_large_tasks_leaves_room(void **state) {
     assert_true(asks(same_host) > 0);
     assert_true(fill(same_host, MIB) > 0);
     assert_in_range(slow->host->held_bytes, MIB, PUSH_BYTES_MAX * 2 / 3 + MIB);
-    assert_true(fill(other, 1000) >= 32000); /* the queue gets as many bytes as it may have in requests */
+    assert_true(fill(other, 1000) >= 32000); /* the other queue still gets as many bytes as it may have in requests */
     finish(&f);
 }
 
-/* However many receivers are slow, a queue of a host without memory in use gets one task. */
+/* However many receivers are slow, a queue gets one task if no memory is in use for its host. */
 static void many_slow_receivers_leave_one_task_to_each_host(void **state) {
     struct fx f;
     begin(&f);
@@ -189,7 +189,7 @@ static void many_slow_receivers_leave_one_task_to_each_host(void **state) {
     finish(&f);
 }
 
-/* The size of a queue's tasks is not known before the first one. So the queue first requests one task alone. */
+/* Before its first task, the size of a queue's tasks is not known. So the queue first requests one task alone. */
 static void a_new_queue_asks_for_one_task_first(void **state) {
     struct fx f;
     begin(&f);
@@ -200,7 +200,7 @@ static void a_new_queue_asks_for_one_task_first(void **state) {
     (void)asks(target);
     world.leased(target, &leased);
     assert_int_equal(asks(target),
-                     31); /* the tasks are small, so the queue may have as many as there may be requests in flight */
+                     31); /* the tasks are small, so the queue gets as many as the number of requests allows */
     finish(&f);
 }
 

@@ -216,14 +216,15 @@ static void what_is_allowed_is_let_through(void **state) {
     assert_non_null(problem_of("127.0.0.2", &allowed));
     assert_null(problem_of("10.1.255.255", &allowed));
     assert_non_null(problem_of("10.2.0.0", &allowed));
-    assert_null(problem_of("::ffff:10.1.2.3", &allowed)); /* the same address as an IPv4-mapped IPv6 address */
+    assert_null(problem_of("::ffff:10.1.2.3",
+                           &allowed)); /* refused like 10.1.2.3 itself, of which this is the IPv4-mapped IPv6 address */
     assert_null(problem_of("64:ff9b::10.1.2.3", &allowed));
     assert_null(problem_of("fd12::1", &allowed));
     assert_non_null(problem_of("fc12::1", &allowed));
     assert_null(problem_of("::1", &allowed));
     assert_true(push_allowed_parse("0.0.0.0/0", &allowed));
     assert_null(problem_of("169.254.169.254", &allowed));
-    assert_non_null(problem_of("::1", &allowed)); /* only the IPv4 address was allowed */
+    assert_non_null(problem_of("::1", &allowed)); /* refused, because only the IPv4 address was allowed */
     assert_true(push_allowed_parse("", &allowed));
     assert_int_equal(allowed.count, 0);
 }

@@ -43,7 +43,7 @@ static uint64_t id_of(const Tarry__Op *op) {
 uint64_t gateway_commit(struct gateway *gateway, const struct gateway_caller *caller, Tarry__Commit *commit,
                         const struct gateway_once *once, gateway_reply *reply, void *argument) {
     if (desk.is_full) return 0;
-    assert_null(desk.reply); /* one commit at a time */
+    assert_null(desk.reply); /* there is only one commit at a time */
     assert_in_range(commit->n_ops, 1, OPS_MAX);
     desk.commits++;
     desk.reply = reply;
@@ -116,7 +116,7 @@ static void begin(struct fx *f) {
         f->jobs[i] = (struct push_job){.target = &f->target, .id = i + 1, .verdict = PUSH_TAKEN, .status = 200};
 }
 
-/* Jobs that end while a commit is in flight are settled by the next commit. */
+/* Jobs that end while a commit is in flight are settled together by the next commit. */
 static void one_commit_at_a_time_takes_all_that_has_gathered(void **state) {
     struct fx f;
     begin(&f);
@@ -146,8 +146,8 @@ static void one_commit_at_a_time_takes_all_that_has_gathered(void **state) {
     assert_int_equal(desk.owned, 0);
 }
 
-/* The broker is busy twice, and once there is no memory. Each time all operations are sent again in order, after the
- * timer. */
+/* The broker is busy twice, and once there is no memory. After each of these failures, all operations are sent again in
+ * the same order, when the timer fires. */
 static void what_was_refused_is_told_again(void **state) {
     struct fx f;
     begin(&f);
@@ -180,7 +180,7 @@ static void unknown_outcomes_are_told_again_until_the_lease_is_over(void **state
     for (unsigned i = 0; i < 2; i++) {
         begin(&f);
         const uint64_t now_ms = push_now_ms();
-        f.jobs[0].until_ms = now_ms; /* a fifth of the lease is left */
+        f.jobs[0].until_ms = now_ms; /* the rest of the lease is a fifth of its duration */
         f.jobs[0].lease_ms = 1000000;
         f.jobs[1].until_ms = now_ms - 1000; /* the job's lease has just ended */
         f.jobs[1].lease_ms = 5000;
@@ -242,7 +242,8 @@ static void a_target_that_fails_rests(void **state) {
     end_as(&f, next++, PUSH_FAILED, 1);
     assert_int_equal(desk.rest_ms, 2 * PUSH_REST_MIN_MS);
     end_as(&f, next++, PUSH_UNSENT, 2);
-    assert_int_equal(desk.rest_ms, 3 * PUSH_REST_MIN_MS); /* the maximum pause in this test */
+    assert_int_equal(desk.rest_ms,
+                     3 * PUSH_REST_MIN_MS); /* three times the minimum is the maximum pause in this test */
     assert_int_equal(desk.rests, 3);
     assert_int_equal(desk.said, 1);
     end_as(&f, next++, PUSH_TAKEN, 3);
@@ -277,7 +278,7 @@ static void on_done(void *argument) {
     pthread_mutex_unlock(&sent.mutex);
 }
 
-/* Sends jobs one after another whose leases have ended, so they come back unsent. */
+/* Sends jobs one after another. Their leases have ended, so they come back unsent. */
 static void secrets_are_read_anew_now_and_then(void **state) {
     const struct push_sender_options options = {.ca = "",
                                                 .version = "0",

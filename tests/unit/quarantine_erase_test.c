@@ -10,15 +10,15 @@
 #define CONTENT_SIZE 200u
 #define BLOB_SIZE (BLOB_SALT_SIZE + CONTENT_SIZE)
 
-/* The tail's tasks, one in each frame. The queue `made-there` was made in the tail, under a number that the log has
- * given to another queue. */
+/* Tasks of the tail, one in each frame. The tail made the queue `made-there`, under a number that the log has given to
+ * another queue. */
 enum { KEYED, PLAIN, OTHER_KEY, OTHER_QUEUE, PLAIN_AGAIN, TASKS };
 #define QUEUE 3u
 #define QUEUE_MADE_THERE 7u
 static const struct {
     uint32_t queue;
     const char *key;
-    int same_as; /* index of the task whose content this task shares; its own index: no other task */
+    int same_as; /* index of the task whose content this one shares; its own index: none */
 } tasks[TASKS] = {
     [KEYED] = {QUEUE, "order-1", KEYED},         [PLAIN] = {QUEUE, "", PLAIN},
     [OTHER_KEY] = {QUEUE, "order-2", OTHER_KEY}, [OTHER_QUEUE] = {QUEUE_MADE_THERE, "order-1", OTHER_QUEUE},
@@ -162,7 +162,8 @@ static void what_is_meant_goes_and_the_rest_stays(void **state) {
     assert_int_equal(check(&life), 1);
     assert_false(tail_has(&life, KEYED));
     assert_true(tail_has(&life, PLAIN));
-    assert_int_equal(erase(&life, true, &count), 0); /* the second redaction selects by content */
+    assert_int_equal(erase(&life, true, &count),
+                     0); /* erases also by the second redaction, which selects tasks by their content */
     assert_int_equal(count, 2);
     assert_int_equal(check(&life), 3);
     assert_false(tail_has(&life, PLAIN));
@@ -171,7 +172,9 @@ static void what_is_meant_goes_and_the_rest_stays(void **state) {
     struct quarantine_meant there = {.queue = 9, .queue_name = "made-there", .key = "order-1", .key_size = 7};
     char message[512];
     assert_int_equal(quarantine_erase(&life.quarantine, &there, 1, &count, message, sizeof message), 0);
-    assert_int_equal(count, 1); /* selected by the queue's name, because its number differs */
+    assert_int_equal(
+        count,
+        1); /* one more is erased: the redaction selects by the queue's name, because the numbers of the queue differ */
     assert_false(tail_has(&life, OTHER_QUEUE));
     life_end(&life);
 }

@@ -123,7 +123,7 @@ static void a_batch_that_comes_again_is_the_last_of_the_sender(void **state) {
     assert_ptr_equal(sender.last, &taken[0]->next_out);
 }
 
-/* The times of the authorizer begin at 1 ms. A try during which the clock advanced does not count. */
+/* The authorizer's times begin at 1 ms. A try during which the clock advanced does not count. */
 static void a_refusal_is_as_long_ago_as_it_was_noted(void **state) {
     const uint64_t ago_ms = 700;
     struct refusals_told told = {.is_offered = true, .count = 1};

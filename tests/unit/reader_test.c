@@ -1,6 +1,5 @@
-/* reader_test.c: the memory of rows that were read for requests counts until the requests end. There are limits for one
- * request and for all together; result pages of jobs are never refused (CALM-1). The index is a fake whose rows have
- * the size that a test sets; the worker's thread is the test's own. */
+/* reader_test.c: the memory of rows that were read for requests is counted until the requests end. There are limits for
+ * one request and for all together; result pages of jobs are never refused. */
 #include "reader.h"
 
 #include <errno.h>
@@ -70,7 +69,7 @@ int index_scan(struct index *index, uint32_t queue, uint64_t after_id, uint64_t 
     return take(arena, SIZE_MAX, out);
 }
 
-/* Reads `size` bytes for the request, which has its own arena. Returns the code of the refusal. */
+/* Reads `size` bytes for the request, which has its own arena. Returns the code with which it is refused, or OK. */
 static Tarry__Code reads(struct engine_request *request, struct arena *arena, size_t size) {
     static struct want want = {.id = 1};
     const unsigned before = posted;
@@ -78,7 +77,7 @@ static Tarry__Code reads(struct engine_request *request, struct arena *arena, si
     *request = (struct engine_request){.item.kind = ITEM_CALL, .arena = arena, .wants = &want, .want_count = 1};
     size_of_rows = size;
     reader_post(&reader, request);
-    assert_int_equal(posted, before + 1); /* the request comes back, also if it was refused */
+    assert_int_equal(posted, before + 1); /* the request comes back to the core, even if it was refused */
     return request->refusal.code;
 }
 
@@ -99,7 +98,7 @@ static void one_request_reads_so_much(void **state) {
     end(&request);
     assert_int_equal(reads(&request, &arena, 800), TARRY__CODE__OK);
     static struct want want = {.id = 2};
-    request.wants = &want; /* more rows for the same request */
+    request.wants = &want; /* the next read is for the same request */
     request.want_count = 1;
     size_of_rows = 400;
     reader_post(&reader, &request);

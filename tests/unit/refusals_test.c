@@ -36,7 +36,7 @@ static void the_first_is_told_at_once_and_the_rest_a_minute_later(void **state) 
     assert_string_equal(told[0].address, "192.0.2.7");
     assert_int_equal(told[0].count, 1);
     for (unsigned i = 1; i <= 500; i++)
-        assert_false(knock("192.0.2.7:40313", BEGIN_MS + i)); /* another port of the same address */
+        assert_false(knock("192.0.2.7:40313", BEGIN_MS + i)); /* a refusal from the same address with another port */
     assert_int_equal(refusals_take(&refusals, BEGIN_MS + REFUSALS_AGAIN_MS - 1, false, told), 0);
     assert_int_equal(refusals_take(&refusals, BEGIN_MS + REFUSALS_AGAIN_MS, false, told), 1);
     assert_int_equal(told[0].count, 500);
@@ -99,14 +99,14 @@ static void nobody_waits_for_ever_beside_others_that_are_never_quiet(void **stat
 static void a_new_one_has_the_row_of_who_was_told_longest_ago(void **state) {
     (void)state;
     char peer[32];
-    for (unsigned i = 0; i < REFUSALS_ROWS; i++) { /* each address is reported a little later than the one before */
+    for (unsigned i = 0; i < REFUSALS_ROWS; i++) { /* each address is due a little later than the one before */
         snprintf(peer, sizeof(peer), "10.0.0.%u:9", i);
         knock(peer, BEGIN_MS + i);
         while (refusals_take(&refusals, BEGIN_MS + i, false, told) == 0) refusals.window_ms = 0;
     }
     knock("192.0.2.7:1", BEGIN_MS + REFUSALS_ROWS);
     snprintf(peer, sizeof(peer), "10.0.0.%u:9", REFUSALS_ROWS - 1);
-    /* One more refusal of an address that was reported just now. */
+    /* An address that was reported just now is refused once more. */
     assert_false(knock(peer, BEGIN_MS + REFUSALS_ROWS));
     assert_true(knock("10.0.0.0:9", BEGIN_MS + REFUSALS_ROWS));
 }

@@ -64,7 +64,7 @@ static void no_confirmation_is_wanted_of_what_is_not_reached(void **state) { /* 
     release_gate_confirm(&gate, 6);
     release_gate_enter(&gate, &asked);
     assert_false(release_gate_wants_confirmation(&gate));
-    release_gate_confirm(&gate, UINT64_MAX); /* UINT64_MAX: the other node no longer counts */
+    release_gate_confirm(&gate, UINT64_MAX); /* UINT64_MAX means that the other node does not count any more */
     assert_null(release_gate_next(&gate));
     release_gate_reach(&gate, START + 100);
     assert_ptr_equal(release_gate_next(&gate), &asked);
@@ -87,7 +87,8 @@ static void subscribers_are_told_once_and_in_order(void **state) {
     assert_int_equal(second.position, START + 100);
 }
 
-static void what_never_leaves_can_be_taken(void **state) { /* LOG-4: the waiting clients can be notified */
+static void what_never_leaves_can_be_taken(
+    void **state) { /* LOG-4: the batch is returned, so that its waiting clients can get an error */
     struct release_gate gate;
     struct release first = {.position = START + 100}, second = {.position = START + 200, .question = 3};
     release_gate_init(&gate, START);
@@ -96,7 +97,7 @@ static void what_never_leaves_can_be_taken(void **state) { /* LOG-4: the waiting
     assert_ptr_equal(release_gate_take(&gate), &first);
     assert_ptr_equal(release_gate_take(&gate), &second);
     assert_null(release_gate_take(&gate));
-    release_gate_enter(&gate, &second); /* after the failure the gate works as before */
+    release_gate_enter(&gate, &second); /* after the failure, the gate works as before */
     release_gate_confirm(&gate, 3);
     release_gate_reach(&gate, START + 200);
     assert_ptr_equal(release_gate_next(&gate), &second);

@@ -46,7 +46,7 @@ int policy_field(const struct args *args, const char *text, struct tarry_policy 
 
 /* ---- contents */
 
-/* A damaged record may name any position. A content outside of its frame is not read. */
+/* A damaged record may name any position. A content that is not inside of the record's frame is not read. */
 static void a_content_lies_in_its_frame(void **state) {
     static const struct {
         uint64_t offset, size;
@@ -58,7 +58,8 @@ static void a_content_lies_in_its_frame(void **state) {
                  {BLOB_SIZE + 1, 1, LOG_DAMAGED},
                  {UINT64_MAX, 1, LOG_DAMAGED},
                  {0, FRAME_BLOB_SIZE_MAX + 1, LOG_DAMAGED}};
-    uint8_t *blob = malloc(BLOB_SIZE); /* a separate block, so that the sanitized build detects reads past its end */
+    uint8_t *blob = malloc(
+        BLOB_SIZE); /* the content is read into a block of its own, so that a sanitizer detects a write past its end */
     struct store store = {0};
     struct content content;
     assert_non_null(blob);
@@ -68,7 +69,7 @@ static void a_content_lies_in_its_frame(void **state) {
         Tarry__Task task = TARRY__TASK__INIT;
         task.blob_at = frame_blob_position(FRAME) + cases[i].offset;
         task.blob_size = (uint32_t)cases[i].size;
-        content.archived = (struct archive_cursor *)blob; /* as if read already: `view` has the frame */
+        content.archived = (struct archive_cursor *)blob; /* pretends that the frame in `view` was read already */
         content.view.header = (struct frame_header){.position = FRAME, .blob_size = BLOB_SIZE};
         content.view.body = content.view.blob = blob;
         assert_int_equal(content_read(&content, &store, FRAME, &task), cases[i].result);
@@ -93,7 +94,7 @@ static void consumers_of_a_dry_run_subscribe_once(void **state) {
     assert_int_not_equal(session, 0);
     for (int i = 0; i < 3; i++) workers_grant(workers);
     assert_int_equal(workers->session, session);
-    stage.now.steady_ns += workers->silence_ns; /* as if the consumer had been silent for that time */
+    stage.now.steady_ns += workers->silence_ns; /* pretends that the consumer was silent for that time */
     workers_grant(workers);
     assert_int_not_equal(workers->session, session);
     assert_null(stage.problem);
@@ -129,7 +130,7 @@ static void purge_of(struct stage *stage, struct life *lives, size_t count) {
     for (size_t i = 0; i < count; i++) assert_true(lives[i].twin->ended);
 }
 
-/* Not in builds with sanitizers, whose allocator has no counter but finds leaks by itself. */
+/* Left out in builds with sanitizers, whose allocator has no counter, and which find leaks by themselves. */
 static void what_a_purge_has_looked_at_is_given_back(void **state) {
     enum { TASKS = 3000 };
     struct life *lives = calloc(TASKS, sizeof *lives);

@@ -10,7 +10,7 @@
 #include "../random.h"
 #include "tables.h"
 
-#define IDS 3000u /* few ids, so that probe sequences are long and meet gaps */
+#define IDS 3000u /* number of ids; few, so that probe sequences are long and meet gaps */
 #define STEPS 60000u
 
 static void count_value(void *argument, void *value) {
@@ -25,7 +25,7 @@ static void a_map_knows_what_was_put_last(void **state) {
     assert_null(id_map_get(&map, 1));
     assert_null(id_map_take(&map, 1));
     for (size_t i = 1; i <= STEPS; i++) {
-        uint64_t place = random_below(&random, IDS), id = (place + 1) << 20; /* all ids have equal low bits */
+        uint64_t place = random_below(&random, IDS), id = (place + 1) << 20; /* the low bits of all ids are equal */
         if (random_below(&random, 3) > 0) {
             id_map_put(&map, id, (void *)i);
             naive[place] = i;
@@ -54,7 +54,7 @@ static void the_earliest_comes_first_and_ties_in_order(void **state) {
     assert_null(agenda_first(&agenda));
     for (size_t i = 0; i < STEPS; i++) {
         bool adds = agenda.count == 0 || random_below(&random, 5) < 3;
-        if (adds) { /* the new entry is never earlier than the last entry taken, because time does not go back */
+        if (adds) { /* the new entry is never earlier than the last one taken, because time does not go back */
             struct agenda_entry item = {.at_ns = last.at_ns + random_below(&random, 4),
                                         .position = random_below(&random, 3)};
             if (item.at_ns == last.at_ns && item.position < last.position) item.position = last.position;

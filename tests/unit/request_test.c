@@ -98,7 +98,7 @@ static void contents_are_salted_summed_and_hashed(void **state) {
     struct fx *f = *state;
     struct commit c;
     commit_make(&c);
-    c.schedules[1].priority = 10; /* this operation is refused */
+    c.schedules[1].priority = 10; /* the commit is refused because of this operation */
     assert_true(prepare_request(f, &c.request));
     assert_int_equal(f->prepared.message->body_case, TARRY__REQUEST__BODY_COMMIT);
     assert_int_equal(f->prepared.commit.contents[1].code, TARRY__CODE__INVALID);
@@ -265,11 +265,11 @@ static void an_operation_has_one_body(void **state) { /* F-20 */
     struct fx *f = *state;
     /* Packs Request{version: 1, commit{producer: 1, sequence: 1, oldest_unanswered: 1, ops{…}}}. */
     const uint8_t head[] = {1 << 3, 1, 11 << 3 | 2, 0, 1 << 3, 1, 2 << 3, 1, 3 << 3, 1, 5 << 3 | 2, 0};
-    /* An operation with field 99: 1 and ack{id: 9}. */
+    /* This operation has field 99 with the value 1, and ack{id: 9}. */
     const uint8_t one[] = {0x98, 0x06, 1, 4 << 3 | 2, 2, 1 << 3, 9};
-    /* An operation with redact{…} and ack{id: 9}. */
+    /* This operation has redact{…} and ack{id: 9}. */
     const uint8_t two[] = {12 << 3 | 2, 2, 1 << 3, 9, 4 << 3 | 2, 2, 1 << 3, 9};
-    /* An operation with ack{id: 9} twice. */
+    /* This operation has ack{id: 9} twice. */
     const uint8_t same[] = {4 << 3 | 2, 2, 1 << 3, 9, 4 << 3 | 2, 2, 1 << 3, 9};
     const struct {
         const uint8_t *op;
@@ -359,7 +359,7 @@ static void a_secret_is_known_again_and_a_wrong_one_is_not(void **state) { /* F-
     secret_make(key, 77, "shop", secret);
     assert_int_equal(secret_check(key, "shop", secret, sizeof(secret)), 77);
     assert_int_equal(secret_check(other, "shop", secret, sizeof(secret)), 0);
-    /* Refused: the secret belongs to another client. */
+    /* The secret of another client is refused. */
     assert_int_equal(secret_check(key, "sho", secret, sizeof(secret)), 0);
     assert_int_equal(secret_check(key, "", secret, sizeof(secret)), 0);
     assert_int_equal(secret_check(key, "shop", secret, sizeof(secret) - 1), 0);
@@ -416,7 +416,7 @@ static void no_wake_up_is_lost_and_order_is_kept(void **state) {
     inbox_indexed(&inbox, 4);
     inbox_take(&inbox, 3600ull * 1000000000ull, false, &load);
     assert_true(load.first == NULL && load.durable == 5 && load.indexed == 4 && !load.stop);
-    inbox_take(&inbox, 1000000, false, &load); /* nothing arrives, so the call returns after its timeout */
+    inbox_take(&inbox, 1000000, false, &load); /* nothing arrives, so that the call returns after its timeout */
     assert_null(load.first);
 }
 

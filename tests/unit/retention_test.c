@@ -42,7 +42,7 @@ static void an_old_segment_goes_however_small_the_log(void **state) {
     facts.wall_ns = 151 * MS;
     assert_int_equal(retention_look(&retention, &oldest, &facts), RETENTION_OPEN);
     retention = fresh();
-    facts.wall_ns = 99 * MS; /* the clock is behind the segment's times, so no segment is old */
+    facts.wall_ns = 99 * MS; /* the clock is behind the segment's times, so the segment is not old */
     assert_int_equal(retention_look(&retention, &oldest, &facts), RETENTION_REST);
 }
 

@@ -104,7 +104,8 @@ static void the_hash_sees_every_field(void **state) {
         struct random_row made;
         make_row(&random, &made);
         made.row.key_size |= 1, made.row.reason_size |= 1,
-            made.row.serial_size |= 3; /* two bits are set, so that flipping a bit makes the size smaller */
+            made.row.serial_size |=
+            3; /* has its two lowest bits set, so that flipping one of them makes the size smaller */
         uint64_t hash = row_hash(&made.row);
         assert_int_not_equal(hash, 0);
         SEEN(id);
@@ -194,7 +195,7 @@ static void a_queue_hash_sees_every_field_but_before(void **state) {
     policy.push = "https://example.org/b";
     assert_int_not_equal(queue_hash(&queue), pushed);
     policy.push = "";
-    assert_int_equal(queue_hash(&queue), hash); /* the hash is the same as before webhooks existed */
+    assert_int_equal(queue_hash(&queue), hash); /* the hash is that of a queue without webhooks, as in old logs */
     queue.name = "order";
     assert_int_not_equal(queue_hash(&queue), hash);
     queue.name = "orders", queue.policy = NULL;
@@ -222,7 +223,7 @@ static void a_damaged_task_is_refused(void **state) { /* F-8, LOG-3 */
     REFUSED(queue, 0);
     REFUSED(queue, QUEUE_PLACES + 1);
     REFUSED(priority, PRIORITY_COUNT);
-    REFUSED(priority, 256); /* 256 must not be truncated to 0 */
+    REFUSED(priority, 256); /* refused, because 256 would be truncated to 0 */
     REFUSED(time_base, (Tarry__Task__Base)2);
     REFUSED(time_base, (Tarry__Task__Base)-1);
     REFUSED(state, (Tarry__Task__State)3);

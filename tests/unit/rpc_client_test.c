@@ -189,7 +189,7 @@ static const uint8_t *take_request(struct fixture *f, size_t *out_size) {
             memcpy(message + size, event.data, event.size);
             size += event.size;
             if (!event.ends_message) continue;
-            assert_int_equal(at, took); /* only one request is sent at a time */
+            assert_int_equal(at, took); /* nothing more has arrived, because only one request is sent at a time */
             assert_in_range(size, ID_SIZE, sizeof(message));
             *out_size = size - ID_SIZE;
             return message;
@@ -260,7 +260,7 @@ static void a_request_survives_broken_connections(void **state) {
     hang_up(f);
     let_in(f);
     expect_request(f, id, "one", 3);
-    say(f, "\x83\x00", 2); /* a frame with an undefined opcode */
+    say(f, "\x83\x00", 2); /* the opcode of this frame is not defined */
     assert_null(take_request(f, &(size_t){0}));
     hang_up(f);
     let_in(f);
@@ -294,7 +294,7 @@ static void a_half_sent_request_ends_its_connection(void **state) {
     ask(f, "large", large, LONG_MS);
     let_in(f);
     uint8_t byte;
-    assert_int_equal(receive(f, &byte, 1), 1); /* the client has begun to send the request */
+    assert_int_equal(receive(f, &byte, 1), 1); /* one byte shows that the client has begun to send the request */
     ask(f, "small", 5, LONG_MS);
     int former = f->peer;
     let_in(f);
@@ -328,7 +328,7 @@ static void a_reply_may_take_long_if_it_makes_progress(void **state) {
     reply_part(f, id, "", false);
     for (int i = 0; i < PARTS; i++) {
         synchronize(f);
-        atomic_fetch_add(&passed_ms, LONG_MS / 2); /* all parts together take more than twice the timeout */
+        atomic_fetch_add(&passed_ms, LONG_MS / 2); /* all parts together take longer than twice the timeout */
         reply_part(f, NULL, "x", i == PARTS - 1);
     }
     assert_string_equal(result(f), "xxxxx");
@@ -337,7 +337,7 @@ static void a_reply_may_take_long_if_it_makes_progress(void **state) {
     reply_part(f, id, "half", false);
     synchronize(f);
     atomic_fetch_add(&passed_ms, LONG_MS);
-    say(f, "\x89\x00", 2); /* wakes the client, but a ping does not restart the timeout */
+    say(f, "\x89\x00", 2); /* a ping wakes the client, but does not restart the timeout */
     assert_null(result(f));
     assert_null(take_request(f, &(size_t){0}));
 }

@@ -55,7 +55,7 @@ static void no_other_text_is_a_key(void **state) {
     size_t size = sign_secret_format(&secret, text);
     for (size_t i = 0; i < size; i++) {
         assert_non_null(sign_secret_parse(text, i, &secret)); /* truncated */
-        for (unsigned bit = 0; bit < 8; bit++) {              /* flips each bit */
+        for (unsigned bit = 0; bit < 8; bit++) {              /* a changed bit must be noticed, whichever it is */
             memcpy(other, text, size);
             other[i] = (char)(other[i] ^ 1 << bit);
             assert_non_null(sign_secret_parse(other, size, &secret));
@@ -75,7 +75,7 @@ static void no_other_text_is_a_key(void **state) {
 
 /* ---- heads */
 
-/* Compares single fields, because the padding of the structs may differ. */
+/* Compares the fields one by one, because the padding of the structs may differ. */
 static void same_head(const struct head *one, const struct head *other) {
     uint8_t bytes[HEAD_SIZE], others[HEAD_SIZE];
     head_encode(one, bytes);
@@ -112,7 +112,7 @@ static void every_bit_of_a_head_is_signed_or_summed(void **state) {
     for (size_t i = 0; i < HEAD_SIZE * 8; i++) {
         bytes[i / 8] ^= (uint8_t)(1u << i % 8);
         assert_false(head_decode(bytes, &read));
-        /* The checksum is corrected after the change. */
+        /* After a change, the checksum is corrected. */
         put_u64(bytes + HEAD_SIZE - 8, frame_sum(bytes, HEAD_SIZE - 8));
         if (i / 8 < HEAD_SIZE - 8 && head_decode(bytes, &read)) assert_false(head_is_signed(&read, &secret.public));
         head_encode(&head, bytes);
@@ -206,7 +206,7 @@ static void a_torn_head_is_written_over(void **state) {
     for (off_t size = 1; size <= HEAD_SIZE; size++) {
         append(place, 2);
         assert_int_equal(truncate(place->path, HEAD_SIZE + size), 0);
-        if (size == HEAD_SIZE) { /* the entry is complete, but has other bytes than were written */
+        if (size == HEAD_SIZE) { /* the entry is complete, but its bytes differ from those that were written */
             int file = open(place->path, O_WRONLY);
             assert_int_equal(pwrite(file, "\0\0\0\0\0\0\0\0", 8, HEAD_SIZE + 100), 8);
             close(file);

@@ -34,7 +34,8 @@ static void a_leader_is_silent_once_two_probes_had_their_time(void **state) { /*
     assert_true(look_at(&silence, &pair, 200).probes);
     assert_false(look_at(&silence, &pair, 201).probes);
     assert_int_equal(silence_timer(&silence, &pair, false, UINT64_MAX), START + 300 * MS);
-    assert_true(look_at(&silence, &pair, 330).probes); /* late, when a quarter of the time is left for the answer */
+    assert_true(look_at(&silence, &pair, 330)
+                    .probes); /* the node sends a probe late, when a quarter of the time is left for the answer */
     assert_false(look_at(&silence, &pair, 429).tells);
     assert_true(look_at(&silence, &pair, 430).tells);
     assert_false(look_at(&silence, &pair, 729).tells); /* a reminder */
@@ -65,9 +66,9 @@ static void a_probe_counts_in_the_leaders_epoch_only(void **state) {
     assert_true(silence_probe_counts(&pair, false, 3));
     assert_true(silence_probe_counts(&pair, false, 4));
     assert_false(silence_probe_counts(&pair, false, 2));
-    assert_false(silence_probe_counts(&pair, false, 0)); /* a probe of a node that does not lead does not count */
+    assert_false(silence_probe_counts(&pair, false, 0)); /* a probe of a node that is not leading does not count */
     assert_false(silence_probe_counts(&pair, true, 3));
-    pair.role = PAIR_FENCING; /* the node is already claiming leadership */
+    pair.role = PAIR_FENCING; /* the node is already claiming leadership, so it needs no sign of silence */
     assert_false(silence_probe_counts(&pair, false, 3));
 }
 
@@ -76,7 +77,7 @@ static void a_leader_whose_process_is_gone_is_not_waited_for(void **state) { /* 
     struct silence silence = {0};
     silence_heard(&silence, &pair, &times, START);
     assert_true(silence_is_gone(&silence, &pair, false, START + MS));
-    /* The pair's rules already know that the node is gone. */
+    /* false, because the pair's rules already know that the node is gone. */
     assert_false(silence_is_gone(&silence, &pair, false, START + 2 * MS));
     assert_true(silence_is_gone(&silence, &pair, false, START + MS + SILENCE_REMIND_NS));
     for (int what = 0; what < 4; what++) {
@@ -84,7 +85,7 @@ static void a_leader_whose_process_is_gone_is_not_waited_for(void **state) { /* 
         silence_heard(&silence, &pair, &times, START);
         silence.remind_ns = 0;
         if (what == 0) pair.epoch = 0; /* case 0: the node has not followed any leader yet, and may be new */
-        /* Case 1: a leader whose follower does not count. */
+        /* Case 1: the node is a leader whose follower does not count. */
         if (what == 1) pair.role = PAIR_LEADING, pair.handing = PAIR_KEEPING;
         if (what == 2) pair.by_operator = true;
         assert_false(silence_is_gone(&silence, &pair, what == 3, START + MS));
@@ -151,7 +152,7 @@ static void a_node_that_stood_still_takes_nobody_for_silent(void **state) { /* F
     struct silence_verdict verdict = look_at(&silence, &pair, 2000);
     assert_false(verdict.probes || verdict.tells);
     assert_int_equal(silence_timer(&silence, &pair, false, UINT64_MAX), START + 2200 * MS);
-    pair.by_operator = true; /* this node follows no leader, so it only repeats its request */
+    pair.by_operator = true; /* the node follows no leader, so it only repeats its request */
     pair.epoch = 0;
     assert_false(silence_stood_still(&silence, &pair, START + 9000 * MS));
     silence_heard(&silence, &pair, &times, START + 9000 * MS);

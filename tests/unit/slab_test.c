@@ -38,10 +38,10 @@ static void room_is_exactly_what_can_be_had(void **state) { /* CALM-1, CAP-1 */
             assert_true(fits(slab, sizes[s], room - i - 1) && !fits(slab, sizes[s], room - i));
         }
         assert_null(slab_alloc(slab, sizes[s]));
-        assert_null(slab_alloc(slab, 1)); /* an object of another size gets no page either */
+        assert_null(slab_alloc(slab, 1)); /* no page is left for an object of another size either */
         assert_int_equal(slab_used(slab), slab_capacity(slab));
         for (size_t i = 0; i < room; i++) slab_release(slab, objects[i], sizes[s]);
-        assert_int_equal(slab_used(slab), 0); /* after many objects of one size, no page stays in use */
+        assert_int_equal(slab_used(slab), 0); /* no page stays in use when all objects are freed */
     }
     slab_release(slab, NULL, 16);
     slab_free_all(slab);
@@ -107,7 +107,7 @@ static void a_need_of_many_sizes_is_known_in_pages(void **state) {
         uint64_t before = slab_allocated(slab);
         for (size_t i = count; i-- > 0;) assert_non_null(slab_alloc(slab, sizes[i]));
         assert_int_equal(slab_allocated(slab) - before, count);
-        assert_null(slab_alloc(slab, sizes[count])); /* frees the object that was one too many */
+        assert_null(slab_alloc(slab, sizes[count])); /* the object that was one too many has no space */
         slab_free_all(slab);
     }
 }
@@ -117,7 +117,7 @@ static bool is_deadly(uint8_t *at) {
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        signal(SIGSEGV, SIG_DFL); /* reset, because cmocka's handler would continue with the next test */
+        signal(SIGSEGV, SIG_DFL); /* back to the default, because cmocka's handler would continue with the next test */
         *(volatile uint8_t *)at = 1;
         _exit(0);
     }

@@ -68,8 +68,8 @@ static void tell_event(struct trace *trace, const struct sp_event *event) {
     }
 }
 
-/* Decodes a part from a separate block, so that a sanitizer detects each byte that is read beyond it. True: an error.
- */
+/* Decodes a part that was copied to a block of its own, so that a sanitizer detects each byte that is read beyond it.
+ * Returns true if there was an error. */
 static bool decode_part(struct sp_decoder *decoder, const uint8_t *bytes, size_t size, struct trace *trace) {
     uint8_t *part = malloc(size + (size == 0));
     struct sp_event event;

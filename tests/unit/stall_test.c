@@ -17,7 +17,7 @@ static void who_wakes_up_in_time_was_not_stopped(void **state) {
     assert_int_equal(stall_received(&stall, START + 300 * MS + STOPPED_NS), START + 300 * MS + STOPPED_NS);
     assert_int_equal(stall_settle_ns(&stall, START + 300 * MS + STOPPED_NS), 0);
     stall_wake(&stall);
-    /* The thread is awake and may have been busy since then, so the message counts as received now. */
+    /* The thread was awake and may have been busy, so the message counts as received now. */
     assert_int_equal(stall_received(&stall, START + 9000 * MS), START + 9000 * MS);
     stall_look(&stall, START + 9000 * MS);
     assert_int_equal(stall_received(&stall, START + 9000 * MS + STOPPED_NS), START + 9000 * MS + STOPPED_NS);

@@ -39,7 +39,7 @@ static void a_leader_that_does_not_answer_at_the_coordinator_is_absent(void **st
     assert_int_equal(summons_due_ns(&summons), START + (20 + WAIT_MS) * MS);
     assert_true(is_present(&summons, 20 + WAIT_MS - 1, 0));
     assert_false(is_present(&summons, 20 + WAIT_MS, 0));
-    /* This question belongs to another run of the follower. */
+    /* A question with this number belongs to another run of the follower. */
     assert_false(is_present(&summons, 20 + WAIT_MS, (UINT64_C(6) << 32) + 1));
     assert_true(is_present(&summons, 20 + WAIT_MS, (UINT64_C(7) << 32) + 1));
 }
@@ -52,7 +52,7 @@ static void an_answer_is_good_for_a_while(void **state) { /* F-31c */
     assert_int_equal(summons_due_ns(&summons), UINT64_MAX);
     summons_ask(&summons, &pair, START + (100 + WAIT_MS - 1) * MS);
     assert_int_equal(summons_asks(&summons, &pair), number);
-    assert_true(is_present(&summons, 5000, number)); /* the question has the same number */
+    assert_true(is_present(&summons, 5000, number)); /* the leader is asked under the same number as before */
     summons_ask(&summons, &pair, START + 5000 * MS);
     assert_int_equal(summons_asks(&summons, &pair), number + 1);
     assert_true(is_present(&summons, 5001, number)); /* the leader still has time to answer */
@@ -73,7 +73,7 @@ static void a_slow_coordinator_deposes_nobody(void **state) { /* F-31c */
     assert_true(is_present(&slow, 3999, 0));
     assert_false(is_present(&slow, 4000, 0));
     slow = asked(&pair, 2000);
-    summons_stands(&slow, START + 1 * MS); /* the first known time counts, not this later one */
+    summons_stands(&slow, START + 1 * MS); /* this later time is ignored, because the first known time counts */
     assert_true(is_present(&slow, 3999, 0));
 }
 

@@ -27,7 +27,7 @@ struct fixture {
     uint64_t next_id;
     uint64_t queue_hashes[QUEUES + 1];
     bool producers[8];
-    struct queue_tally ended[QUEUES + 1]; /* counters that only grow */
+    struct queue_tally ended[QUEUES + 1]; /* counters of ended tasks, which only grow */
 };
 
 static struct fixture fx;
@@ -105,7 +105,7 @@ static bool put_epoch(uint32_t epoch) {
     return submit(TARRY__RECORD__FACT_EPOCH, &message);
 }
 
-/* Computes counts and digest from the table, and compares them with the tally. */
+/* Computes the counts and the digest from the table, and compares them with the tally's. */
 static void compare(void) {
     uint64_t digest = 0, live = 0;
     struct queue_tally want[QUEUES + 1];
@@ -231,38 +231,39 @@ static void a_put_that_makes_no_sense_is_refused(void **state) {
     REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &row, NULL));
     REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &row, &row)); /* never scheduled */
     row.state = ROW_LEASED;
-    REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL)); /* a new task cannot be leased */
+    REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL)); /* refused, because a new task cannot be leased */
     row.state = ROW_WAITING;
     assert_true(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL));
     REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL)); /* scheduled twice */
     REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, &row));
     REFUSED(put(TARRY__CAUSE__CAUSE_NONE, &row, &row));
-    REFUSED(put(TARRY__CAUSE__CAUSE_ACKED, &row, &row)); /* the cause belongs to an end, not to a put */
+    REFUSED(put(TARRY__CAUSE__CAUSE_ACKED, &row, &row)); /* refused, because the cause belongs to the end of a task */
     struct row bad = row;
     bad.id = UINT64_MAX;
-    REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &bad, NULL)); /* next_id would overflow */
+    REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &bad, NULL)); /* refused, because next_id would overflow */
     bad = row;
     bad.state = ROW_LEASED;
-    REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &row, &bad)); /* the row says leased, but no task is leased */
+    REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &row,
+                &bad)); /* refused, because the former row says leased, but no task is leased */
     bad = row;
     bad.base = ROW_WALL;
     REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &row, &bad));
     bad = row;
     bad.priority = 1;
-    REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &bad, &row)); /* a change must not change the priority */
+    REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &bad, &row)); /* refused, because a move must not change the priority */
     bad = row;
     bad.queue = 2;
-    REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &bad, &row)); /* a change must not change the queue */
+    REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &bad, &row)); /* refused, because a move must not change the queue */
     bad = row;
     bad.queue = QUEUE_PLACES + 1;
     REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &bad, &row));
     Tarry__TaskPut message = TARRY__TASK_PUT__INIT;
-    REFUSED(submit(TARRY__RECORD__FACT_PUT, &message)); /* the record has no task */
+    REFUSED(submit(TARRY__RECORD__FACT_PUT, &message)); /* refused, because the record has no task */
     Tarry__Task task = TARRY__TASK__INIT;
     row_to_task(&row, &task);
     message.task = &task;
     message.cause = TARRY__CAUSE__CAUSE_MOVED;
-    REFUSED(submit(TARRY__RECORD__FACT_PUT, &message)); /* before_hash is missing */
+    REFUSED(submit(TARRY__RECORD__FACT_PUT, &message)); /* refused, because before_hash is missing */
     message.before_hash = 1;
     message.before_state = (Tarry__Task__State)3;
     REFUSED(submit(TARRY__RECORD__FACT_PUT, &message));
@@ -282,7 +283,7 @@ static void an_end_that_makes_no_sense_is_refused(void **state) {
     REFUSED(end((Tarry__Cause)(TARRY__CAUSE__CAUSE_UNMATCHED + 1), &row));
     struct row bad = row;
     bad.state = ROW_BURIED;
-    REFUSED(end(TARRY__CAUSE__CAUSE_DROPPED, &bad)); /* no task is dead */
+    REFUSED(end(TARRY__CAUSE__CAUSE_DROPPED, &bad)); /* refused, because no task is dead */
     bad = row;
     bad.id = 6;
     REFUSED(end(TARRY__CAUSE__CAUSE_ACKED, &bad));
@@ -290,14 +291,14 @@ static void an_end_that_makes_no_sense_is_refused(void **state) {
     REFUSED(submit(TARRY__RECORD__FACT_END, &message));
     assert_true(end(TARRY__CAUSE__CAUSE_CANCELLED, &row));
     assert_int_equal(fx.tally.digest, 0);
-    REFUSED(end(TARRY__CAUSE__CAUSE_CANCELLED, &row)); /* KEEP-1: a task ends exactly once */
+    REFUSED(end(TARRY__CAUSE__CAUSE_CANCELLED, &row)); /* refused, because a task ends exactly once (KEEP-1) */
 }
 
 static void a_queue_is_deleted_while_nothing_is_in_it(void **state) {
     (void)state;
     setup(1);
     uint64_t hash, gone, again;
-    REFUSED(delete_queue(1, 0, &gone)); /* the queue must exist */
+    REFUSED(delete_queue(1, 0, &gone)); /* refused, because the queue must exist */
     assert_true(put_queue(1, 0, false, &hash));
     uint64_t *const counts[] = {&fx.queues[1].waiting[1][9], &fx.queues[1].in_flight, &fx.queues[1].dead};
     for (size_t i = 0; i < 3; i++) {
@@ -310,12 +311,12 @@ static void a_queue_is_deleted_while_nothing_is_in_it(void **state) {
     assert_true(gone != hash && fx.tally.digest == gone);
     assert_true(fx.queues[1].scheduled == 0 && fx.queues[1].acked == 0);
     assert_true(put_queue(1, gone, false, &again));
-    assert_int_equal(again, hash); /* the hash is the same as before queues could be deleted */
+    assert_int_equal(again, hash); /* the hash is the one that the queue had when it was made for the first time */
     assert_int_equal(fx.tally.digest, hash);
 }
 
-/* LOG-2: another queue takes the place, with the next generation. Records of the former queue's tasks are then refused.
- */
+/* LOG-2: another queue takes the place, with the next generation. Records of tasks of the former queue are refused
+ * then. */
 static void a_place_is_taken_again_under_another_number(void **state) {
     (void)state;
     setup(1);
@@ -324,13 +325,14 @@ static void a_place_is_taken_again_under_another_number(void **state) {
     struct row row = {.id = 1, .queue = 1, .due_ms = 7};
     assert_true(put_queue(1, 0, false, &hash));
     assert_true(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL));
-    REFUSED(put_queue(next, hash, false, &later)); /* refused while the former queue has a task */
+    REFUSED(put_queue(next, hash, false, &later)); /* refused, because the former queue still has a task */
     assert_true(end(TARRY__CAUSE__CAUSE_CANCELLED, &row));
     assert_true(delete_queue(1, hash, &gone));
     REFUSED(put_queue(queue_number(1, 2), gone, false, &later));
     REFUSED(put_queue(next, 0, false, &later));
     REFUSED(delete_queue(next, gone, &later));
-    REFUSED(put_queue(queue_number(2, 1), 0, false, &later)); /* a new place begins with generation 0 */
+    REFUSED(
+        put_queue(queue_number(2, 1), 0, false, &later)); /* refused, because a new place begins with generation 0 */
     assert_true(put_queue(next, gone, false, &later));
     assert_int_equal(fx.tally.next_queue, 2);
     row.id = 2;
@@ -350,9 +352,9 @@ static void other_records_that_make_no_sense_are_refused(void **state) {
     uint64_t hash, other;
     REFUSED(put_queue(0, 0, false, &hash));
     REFUSED(put_queue(QUEUE_PLACES + 1, 0, false, &hash));
-    REFUSED(put_queue(1, 77, false, &hash)); /* changes a queue that does not exist */
+    REFUSED(put_queue(1, 77, false, &hash)); /* refused, because it would change a queue that does not exist */
     assert_true(put_queue(1, 0, false, &hash));
-    REFUSED(put_queue(1, 0, false, &other)); /* makes a queue that exists already */
+    REFUSED(put_queue(1, 0, false, &other)); /* refused, because it would make a queue that exists already */
     assert_true(put_queue(QUEUES_MAX, 0, false, &hash));
     REFUSED(put_producer(0, false));
     assert_true(put_epoch(3));
@@ -360,7 +362,7 @@ static void other_records_that_make_no_sense_are_refused(void **state) {
     REFUSED(put_epoch(0));
     assert_int_equal(fx.tally.epoch, 3);
     Tarry__Record nothing = TARRY__RECORD__INIT;
-    REFUSED(tally_record(&fx.tally, &nothing)); /* a kind of record that only a newer broker knows */
+    REFUSED(tally_record(&fx.tally, &nothing)); /* refused, because only a newer broker knows this kind of record */
     Tarry__JobPut job = TARRY__JOB_PUT__INIT;
     REFUSED(submit(TARRY__RECORD__FACT_JOB, &job));
     job.job = 4096, job.queue = 1;

@@ -66,7 +66,7 @@ static void a_process_that_takes_the_connection_is_there(void **state) { /* F-13
     assert_int_equal(tcp_check_open(&tcp_check, &where, on_refused, NULL), 0);
     tcp_check_start(tcp_check);
     int taken = accept(listener, NULL, NULL);
-    assert_int_equal(read(taken, &byte, 1), 0); /* the check has closed its connection */
+    assert_int_equal(read(taken, &byte, 1), 0); /* the check has closed its connection again */
     close(listener);
     tcp_check_close(tcp_check);
     assert_false(is_readable(refused_pipe[0], 0));

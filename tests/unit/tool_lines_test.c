@@ -125,7 +125,8 @@ static void a_line_that_is_too_long_is_skipped_and_counted(void **state) {
     assert_true(fd >= 0);
     unlink(path);
     for (size_t i = 0; i < LINE_SIZE_MAX / chunk; i++) assert_int_equal(write(fd, data, chunk), chunk);
-    assert_int_equal(write(fd, "\nb\n", 3), 3); /* a line of exactly the maximum size is accepted */
+    assert_int_equal(write(fd, "\nb\n", 3),
+                     3); /* after this, the first line has exactly the maximum size, which is accepted */
     for (size_t i = 0; i <= LINE_SIZE_MAX / chunk; i++) assert_int_equal(write(fd, data, chunk), chunk);
     assert_int_equal(write(fd, "\nc\nx", 4), 4);
     for (size_t i = 0; i <= LINE_SIZE_MAX / chunk; i++) assert_int_equal(write(fd, data, chunk), chunk);
@@ -140,7 +141,8 @@ static void a_line_that_is_too_long_is_skipped_and_counted(void **state) {
     assert_int_equal(lines_next(&lines, &line, &size), LINES_LINE);
     assert_int_equal(size, 1);
     assert_memory_equal(line, "c", 1);
-    assert_int_equal(lines_next(&lines, &line, &size), LINES_TOO_LONG); /* the last line, without a line feed */
+    assert_int_equal(lines_next(&lines, &line, &size),
+                     LINES_TOO_LONG); /* the last line has no line feed, and is too long */
     assert_int_equal(lines_next(&lines, &line, &size), LINES_END);
     lines_deinit(&lines);
     close(fd);

@@ -17,7 +17,7 @@ static void what_is_looked_at_in_time_has_waited_for_all_of_it(void **state) {
         waited_look(&waited, SINCE, now, MOST);
         assert_int_equal(waited.ns, now - SINCE);
     }
-    /* A time earlier than the last one, because two threads read the clock. */
+    /* This time is earlier than the last one, because two threads read the clock. */
     waited_look(&waited, SINCE, SINCE + 1, MOST);
     assert_int_equal(waited.ns, 600);
 }

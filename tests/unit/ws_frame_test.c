@@ -88,7 +88,8 @@ static void tell_event(struct trace *trace, const struct ws_event *event) {
     }
 }
 
-/* Decodes a part from a separate block, so that a sanitizer detects each byte that is read or written beyond it. */
+/* Decodes a part that was copied to a block of its own, so that a sanitizer detects each byte that is read or written
+ * beyond it. */
 static void decode_part(struct ws_decoder *decoder, const uint8_t *bytes, size_t size, struct trace *trace) {
     uint8_t *part = malloc(size + (size == 0));
     struct ws_event event;
@@ -270,14 +271,14 @@ static void limits_include_their_values(void **state) {
         struct stream stream = {.size = 0};
         put_frame(&stream, side, WS_BINARY, text, FRAME_MAX, 2);
         put_frame(&stream, side, FIN, text, MESSAGE_MAX - FRAME_MAX, 2);
-        put_frame(&stream, side, WS_BINARY, text, FRAME_MAX, 2); /* the size of each message is counted separately */
+        put_frame(&stream, side, WS_BINARY, text, FRAME_MAX, 2); /* the size of each message is counted from 0 */
         put_frame(&stream, side, FIN, text, MESSAGE_MAX - FRAME_MAX, 2);
         struct trace trace = decode(side, &stream, stream.size, 1);
         assert_int_equal(trace.error, WS_ERROR_NONE);
         assert_int_equal(trace.size, 2 * (MESSAGE_MAX + strlen("message()")));
         put_frame(&stream, side, WS_BINARY, text, FRAME_MAX, 2);
         put_frame(&stream, side, 0, text, MESSAGE_MAX - FRAME_MAX, 2);
-        /* A ping within the message does not count. */
+        /* The bytes of a ping inside of the message do not count. */
         put_frame(&stream, side, FIN | WS_PING, text, WS_CONTROL_MAX, 0);
         put_frame(&stream, side, 0, "", 0, 0);
         assert_int_equal(decode(side, &stream, stream.size, 1).error, WS_ERROR_NONE);
@@ -331,7 +332,7 @@ static void an_error_is_final_and_has_a_code(void **state) {
     }
     for (enum ws_error error = WS_ERROR_RESERVED_BIT; error <= WS_ERROR_MESSAGE_SIZE; error++) {
         assert_in_range(ws_error_code(error), WS_CODE_PROTOCOL_ERROR, WS_CODE_TOO_BIG);
-        /* The sentence fits into the reason of a Close. */
+        /* Every sentence fits into the reason of a Close. */
         assert_in_range(strlen(ws_error_sentence(error)), 5, WS_REASON_MAX);
     }
     assert_int_equal(ws_error_code(WS_ERROR_TEXT), 1003);

@@ -67,14 +67,14 @@ static void only_a_brokers_answer_is_accepted(void **state) {
         if (cases[i].said == NULL) assert_int_equal(used, size);
         if (cases[i].said != NULL && strstr(said, cases[i].said) == NULL) fail_msg("case %zu: %s", i, said);
         for (const char *at = said; *at != 0; at++) assert_in_range(*at, ' ', 126);
-        /* The result does not come before the last byte. */
+        /* There is no result before the last byte. */
         for (size_t part = 1; part < size && cases[i].said == NULL; part++)
             assert_int_equal(ws_response_judge(cases[i].answer, part, accept, "rep.sp.nanomsg.org", &used, said),
                              WS_RESPONSE_NEEDS_MORE);
     }
 }
 
-/* Error messages contain no bytes beyond the received ones, whatever comes after them in memory. */
+/* Error messages contain only bytes that were received, whatever comes after them in memory. */
 static void a_reason_ends_where_the_answer_does(void **state) {
     static const char answer[] = "HTTP/1.1 401 Unauthorized\r\n\r\nthe token has expired: a former answer's end";
     char said[WS_SAID_MAX] = "";
