@@ -81,7 +81,7 @@ class Roles(Access):
         ([(5, [(1, 99), (2, [(1, 1), (2, 8)])])], {"consume"}),  # nack
         ([(6, [(1, 99), (2, [(1, 1), (2, 8)])])], {"consume"}),  # extend
         ([(7, [(1, 99), (2, [(1, 1), (2, 8)])])], {"consume"}),  # release
-        ([(8, [(2, [(2, "q"), (3, "x")])])], {"operate"}),  # this operation requeues dead letters
+        ([(8, [(2, [(2, "q"), (3, "x")])])], {"operate"}),  # a requeue of dead letters
         ([(9, [(1, "q"), (2, [(1, 60000)]), (3, "lease_ms")])], {"operate"}),  # sets a queue's policy
         ([(10, [(1, "q")])], {"operate"}),  # resume
         ([(11, [(1, "q")])], {"operate"}),  # purge
@@ -144,7 +144,7 @@ class Queues(Access):
             sentences.update(str(sorted(result.items())) for result in results(reply))
             self.assertEqual(spy.ask(GET, [(1, [(1, there)])])[0], DENIED)
             sentences.add(spy.sentence)
-        self.assertEqual(len(sentences), 2, sentences)  # an operation and `get` give different messages
+        self.assertEqual(len(sentences), 2, sentences)  # a refused operation and a refused `get` give different messages
 
     def test_anothers_session_producer_and_answers_are_not_to_be_had(self):
         shop, spy = self.of("shop"), self.of("spy")
@@ -167,7 +167,7 @@ class Queues(Access):
         self.assertEqual(self.of("shop").ask(COMMIT, commit(local, 1, [schedule("mail")]))[0], FORGOTTEN)
         self.assertEqual(self.of("shop").ask(COMMIT, commit(producer, 1, [schedule("mail")]))[0], OK)
         self.assertEqual(self.rpc().ask(COMMIT, commit(local, 1, [schedule("mail")]))[0], OK)
-        self.broker.stop()  # after a restart, the answers come from the index
+        self.broker.stop()  # a restart follows, after which the answers come from the index
         self.broker.start()
         self.assertEqual(self.of("spy").ask(COMMIT, commit(producer, 2, [schedule("spies.x")]))[0], FORGOTTEN)
         self.assertEqual(self.of("shop").ask(COMMIT, commit(producer, 2, [schedule("mail")]))[0], OK)
@@ -284,7 +284,7 @@ class Changes(Access):
     def assert_comes_back_to(self, name):
         session = wire.Session(self.of(name), ["q"])
         with session.dial() as lane:
-            self.assertEqual(number(self.task_of(lane), 5), 2)  # the first delivery counts as an attempt
+            self.assertEqual(number(self.task_of(lane), 5), 2)  # the attempt is 2, because the first delivery counts as one
 
     def test_who_is_revoked_loses_connections_and_session(self):
         self.begin(row("shop", "produce,consume"), row("other", "consume"))

@@ -280,7 +280,7 @@ class Amqp(AmqpCase):
             with self.subTest(kind):
                 client = self.delayed(kind, kind)
                 client.publish(kind, key, b"x", headers={"x-delay": 500, "n": 1})
-                client.bind("a", kind, binding)  # the binding is made after the publish
+                client.bind("a", kind, binding)  # the binding is made only after the publish
                 client.bind("b", kind, binding if other is None else other)
                 message, *more = self.got(client, 2 if other is None else 1, ("a", "b"))
                 self.assertEqual((message.body, message.properties["headers"]), (b"x", {"n": 1, "x-delay": -500}))
@@ -447,7 +447,7 @@ class Amqp(AmqpCase):
         client.ack(message.delivery_tag)
         client.publish("", "b", b"3")
         client.ask("TX_ROLLBACK")
-        client.ack(message.delivery_tag)  # the message is not acknowledged yet
+        client.ack(message.delivery_tag)  # the message is acknowledged only now
         client.ask("TX_COMMIT")
         self.assertEqual(self.broker.queue_stats("a")["acked"], 1)
         self.assertEqual(client.declare("b", passive=True).message_count, 1)

@@ -40,7 +40,7 @@ class Tool(AmqpCase):
         self.assertEqual(dry, {"close": "would_declare", "late": "would_declare", "close-order": "would_declare", "delay": "would_declare",
                                "close -> close-order": "would_declare", "close -> late": "would_declare", "close -> log": "would_declare", **refused})
         self.assertTrue(self.is_missing("delay"))
-        for _ in range(2):  # repeated: the second import changes nothing
+        for _ in range(2):  # twice, because a second import must change nothing
             real = imported()
             self.assertEqual(real, {**{name: result.replace("would_declare", "declared") for name, result in dry.items()}, "close -> log": "refused"})
         client.declare("delay", arguments=definitions["queues"][1]["arguments"])

@@ -57,7 +57,7 @@ class Cut(harness.Case):
         note = {"at_ms": before["now_ms"], "position": before["appended"], "digest": before["digest"], "lists": lists,
                 "stats": stats}
         self.ledger.append(note)
-        time.sleep(0.005)  # ensures that the next record has another millisecond
+        time.sleep(0.005)  # waits, so that the next record has another millisecond
         return note
 
     def story(self):
@@ -127,8 +127,8 @@ class Cut(harness.Case):
         self.assertIn(f"ends at position {end['position']}", self.tool(*positions, end["position"] + 1, status=1).err)
         self.assertEqual(self.tool(*positions, end["position"]).objects[-1]["digest"], end["digest"])
         put = next(fact for fact in self.tool("audit", "--data", self.broker.data).objects if fact["kind"] == "scheduled")
-        self.assertEqual(self.tool(*positions, put["position"]).objects[-1]["live"], 0)  # the state as of the frame before
-        self.assertEqual(self.tool(*positions, int(put["position"]) + 1).objects[-1]["live"], 0)  # the state as of a position within the frame
+        self.assertEqual(self.tool(*positions, put["position"]).objects[-1]["live"], 0)  # state as of the frame before
+        self.assertEqual(self.tool(*positions, int(put["position"]) + 1).objects[-1]["live"], 0)  # state as of a position inside of the frame
         for wrong in (("--from", "1"), ("--kind", "acked"), ("--prefix", "p"), ("--limit", "1"), ("--state", "ready"),
                       ("--as-of-position", "1"), ("--list", "--into", "x")):
             self.as_of(first["at_ms"], *wrong, status=2)

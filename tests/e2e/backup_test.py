@@ -174,7 +174,7 @@ class Kills(BackupCase):
     def test_restore_is_killed(self):
         self.fill()
         self.backup("copy")
-        os.mkdir(self.path("again.restoring"))  # as a restore leaves it if it is killed before it wrote its mark
+        os.mkdir(self.path("again.restoring"))  # a restore that is killed before it has written its mark leaves such a directory
         generator = random.Random(3)
         command = self.broker.command("restore", self.path("copy"), "--data", self.path("again"))
         for _ in range(TURNS):
@@ -236,7 +236,7 @@ class Pins(BackupCase):
             for _ in range(3):
                 self.churn()
                 self.ask(rpc, (1, STATUS), (2, number))
-            time.sleep(1.5)  # longer than the retention time
+            time.sleep(1.5)  # waits for longer than the retention time
             self.assertEqual(self.log_start(), start)
             self.assertEqual(self.ask(rpc, (1, END), (2, number))[0], wire.OK)
         end = time.monotonic() + 30

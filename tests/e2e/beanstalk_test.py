@@ -136,7 +136,7 @@ class Beanstalk(Case):
         commands = b"put 0 0 60 5\r\nhello\r\n"
         address = f"127.0.0.1:{self.port}".encode()
         for said in (b"POST / HTTP/1.1\r\nHost: " + address + b"\r\nContent-Length: 22\r\n\r\n" + commands,
-                     b"GET /" + b"x" * 300 + b" HTTP/1.1\r\nHost: " + address + b"\r\n\r\n" + commands,  # longer than the maximum line
+                     b"GET /" + b"x" * 300 + b" HTTP/1.1\r\nHost: " + address + b"\r\n\r\n" + commands,  # the line is longer than the maximum
                      b"use / HTTP/1.1\r\nHost: evil.example\r\n\r\n" + commands,  # a method of the page's own, by DNS rebinding
                      b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + commands,
                      b"HOST: x\r\n" + commands,
@@ -273,7 +273,7 @@ class Beanstalk(Case):
                 client.ask("reserve")
                 client.ask("pause-tube default 60")
                 replies = [client.ask(f"stats-job {late}"), client.ask("stats-tube default")]
-                for _ in range(20):  # all in one packet, so they are executed within a millisecond
+                for _ in range(20):  # all commands are in one packet, so that the broker executes them within a millisecond
                     client.send(b"touch %d\r\nstats-job %d\r\n" % (job, job))
                     self.assertEqual(client.reply(), b"TOUCHED\r\n")
                     replies.append(client.reply())
@@ -460,7 +460,7 @@ class Beanstalk(Case):
                 if choice.random() < 0.5:
                     client.socket.shutdown(socket.SHUT_WR)
         with self.client() as client:
-            client.send(b"list-tube-used\r\n" * 20000 + b"put 0 0 1 2\r\nok\r\n")  # many commands at once, answered in order
+            client.send(b"list-tube-used\r\n" * 20000 + b"put 0 0 1 2\r\nok\r\n")  # many commands are sent at once, and must be answered in order
             for _ in range(20000):
                 self.assertEqual(client.reply(), b"USING default\r\n")
             self.assertTrue(client.reply().startswith(b"INSERTED "))

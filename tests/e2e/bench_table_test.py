@@ -64,7 +64,7 @@ class Lines(unittest.TestCase):
         self.assertTrue(report.is_flat([100, 101, 99, 150, 100, 100, 105, 109, 104])[0])
         self.assertFalse(report.is_flat([100, 101, 99, 100, 100, 100, 112, 111, 113])[0])
         self.assertTrue(report.is_flat([1, 1, 1, 1, 1, 1, 2.5, 2.5, 2.5], 1.5, slack=2)[0])
-        self.assertFalse(report.is_flat([1, 1, 1])[0])  # too few values to decide
+        self.assertFalse(report.is_flat([1, 1, 1])[0])  # these are too few values to decide
 
     def test_lateness_is_judged_by_what_the_disk_allows(self):
         middle = {f"{name} {quantile}": value for name, value in (("tarry", 0.9), ("redis", 2.0)) for quantile in loads.S4_LIMITS_MS}

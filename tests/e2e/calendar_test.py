@@ -65,13 +65,13 @@ class Counts(Case):
         self.broker.one("cancel", "r", "k1")
         self.broker.one("queue", "purge", "r", "--state", "ready")
         held = self.broker.ok("consume", "q", "--ack", "none", "--count", 3)
-        self.agree()  # a leased task does not count as due
+        self.agree()  # a leased task does not count as due, so the counts still agree
         self.broker.one("ack", held[0]["id"], held[0]["token"])
         self.broker.one("nack", held[1]["id"], held[1]["token"], "--delay", "2h")
         self.broker.one("nack", held[2]["id"], held[2]["token"], "--dead", "no")
         self.agree()
         counts, _, last = self.ask("q", "--from", self.base, "--step", "1m", "--spans", "2000")
-        self.assertEqual(max(counts, key=lambda span: span[1]), (self.base + DAY_MS, 40))  # the span with the many tasks of the same due time
+        self.assertEqual(max(counts, key=lambda span: span[1]), (self.base + DAY_MS, 40))  # this is the span with the many tasks of the same due time
         self.assertGreater(int(last["position"]), 0)
 
     def test_a_killed_broker_and_one_of_before_know_them(self):
@@ -84,7 +84,7 @@ class Counts(Case):
         inspector = self.make_broker("--inspect", data=self.broker.data).start()
         self.assertIn("without a calendar, and --inspect does not build one", inspector.refused("calendar").err)
         inspector.stop()
-        self.broker.start()  # the index counts again, and until it has finished, the broker says so
+        self.broker.start()  # the index must count again, and until it has finished, the broker says so
         harness.wait_until("all is counted", lambda: self.broker.tarry("calendar").status == 0, 60)
         self.agree()
         self.broker.stop()
@@ -120,7 +120,7 @@ class Counts(Case):
         self.assertEqual((answer["from_ms"], answer["counts"], "queues" in answer), (self.base, [30, 1], False))
         for wrong, code in (("spans=0", 400), ("spans=10081", 400), ("step=1s", 400), ("step=x", 400), ("queue=nope", 404), ("colour=red", 400)):
             self.assertEqual(http.ask("GET", f"/v1/calendar?{wrong}")[0], code, wrong)
-        status, answer = http.ask("GET", "/v1/calendar")  # the calendar starts at the current hour
+        status, answer = http.ask("GET", "/v1/calendar")  # without arguments, the calendar starts at the current hour
         self.assertEqual((len(answer["counts"]), answer["from_ms"] % HOUR_MS), (24, 0))
         self.assertGreaterEqual(answer["counts"][0] + answer["before"], 5)
         http.close()

@@ -16,7 +16,7 @@
 
 #define THREADS_MAX 64
 #define TASKS_PER_COMMIT 50
-#define LEASE_MS 1000 /* abandoned leases end soon */
+#define LEASE_MS 1000 /* ms; short, so that abandoned leases end soon */
 #define PATIENCE_MS 30000
 
 static tarry_client *shared;
@@ -48,7 +48,7 @@ static void take_some(tarry_client *client, tarry_consumer *consumer, unsigned c
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        if (i % 3 != 0) /* A third of the tasks is delivered again after the lease. */
+        if (i % 3 != 0) /* Two thirds of the tasks are settled. The others are delivered again after their leases. */
             rv = i % 3 == 0 ? TARRY_OK : tarry_ack_async(client, tasks[i]->id, tasks[i]->token, NULL, NULL, NULL);
         if (rv != TARRY_OK) complain("ack", rv);
         tarry_task_free(tasks[i]);

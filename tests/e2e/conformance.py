@@ -175,7 +175,7 @@ class Story:
                 self.numbered.append((driver, call, name))
                 if asked.get("every_ms"):
                     driver.flush()
-                    time.sleep(asked["every_ms"] / 1000)  # the pause sets the rate of the load
+                    time.sleep(asked["every_ms"] / 1000)  # the length of the pause sets the rate of the load
             driver.flush()
         sender = threading.Thread(target=send_all)
         sender.start()

@@ -135,7 +135,7 @@ class Evidence(harness.Case):
         self.assertEqual(self.archived(again), self.archived(copy))
         self.verify(again)
         self.assert_tells("--data", again)
-        other = self.make_broker(*self.broker.arguments, data=again).start()  # another member with the same signing key
+        other = self.make_broker(*self.broker.arguments, data=again).start()  # this broker is another member with the same signing key
         told = other.ok("history", "q", self.keys[0])
         self.assertEqual([fact["kind"] for fact in told], ["scheduled", "cancelled"])
         other.one("schedule", "q", "--key", "later", "--in", "1h")

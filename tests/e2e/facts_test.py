@@ -84,7 +84,7 @@ class Tasks(Facts):
         self.assertEqual((released["before_attempt"], released["attempt"]), (1, 0))
         self.assertEqual((requeued["before_attempt"], requeued["attempt"]), (1, 0))
         self.assertEqual((second["before_session"], second["before_delivered_ms"]), (first["session"], first["at_ms"]))
-        self.assertNotIn("late_ms", second)  # the task was released before, so its lateness would be misleading
+        self.assertNotIn("late_ms", second)  # the task was released before, so `late_ms` would be misleading and is absent
         self.assert_names(requeued)
 
 
@@ -115,7 +115,7 @@ class Sessions(Facts):
         self.assertEqual((end["cause"], end["returned"]), ("pipe_lost", 1))
         self.assertEqual((lost["consumer"], lost["consumer_peer"], lost["before_lease_deadline_ms"]),
                          (leased["consumer"], leased["consumer_peer"], leased["lease_deadline_ms"]))
-        self.assertNotIn("client", lost)  # no client requested this change
+        self.assertNotIn("client", lost)  # the end of a lease has no client
         self.assertNotIn("client", end)
 
     def test_a_consumer_that_leaves_and_keeps_what_it_has(self):
@@ -212,7 +212,7 @@ class Runs(Facts):
         self.assertEqual({fact["server_version"] for fact in (first, stopped, second, third, last)}, {self.broker.ready["version"]})
         for fact in (first, stopped):
             self.assertRegex(fact["client"], r"^\S.*@")
-        self.assertEqual(self.told()[-1], last)  # no record follows a stop
+        self.assertEqual(self.told()[-1], last)  # no record follows the one of the stop
 
     def test_the_configuration_has_a_digest_that_can_be_made_by_hand(self):
         self.broker.start()

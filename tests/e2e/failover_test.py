@@ -65,7 +65,7 @@ class Failover(Case):
         self.crash()
         self.both.one("schedule", "q", "--key", "later", "--in", "0s")
         self.assertEqual(consumer.next()["key"], "later")
-        time.sleep(2.5)  # longer than the 2 s within which a session must reconnect
+        time.sleep(2.5)  # waits longer than the 2 s within which a session must reconnect
         task = self.both.one("get", "q", "k7")
         self.assertEqual((task["state"], task["token"], task["session"]),
                          ("in_flight", next(t["token"] for t in held if t["key"] == "k7"), session))

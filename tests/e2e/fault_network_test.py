@@ -146,7 +146,7 @@ class Partition(Network):
         near = self.broker.consume("q", "--ack", "none", "--prefetch", 10, "--lease", "60s")
         got = near.take(10, 60)
         self.assertTrue(all(d["attempt"] >= 2 for d in got))
-        self.proxy.heal()  # the acks of the first attempt arrive now
+        self.proxy.heal()  # the acks of the first attempt arrive now, and are refused
         time.sleep(0.5)
         self.assertEqual(self.broker.queue_stats("q")["acked"], 0, "an old token settled a task")
         for delivery in got:
@@ -198,7 +198,7 @@ class HalfOpen(Network):
         self.assertEqual(self.broker.sockets(), before)
 
     def timers(self):
-        """Returns the timers of the broker's idle connections; "02" is keepalive."""
+        """Returns the kinds of the kernel's timers for the broker's idle connections; "02" is keepalive."""
         ports = {f"{peer.getsockname()[1]:04X}" for peer in self.standing}
         with open("/proc/net/tcp", encoding="ascii") as file:
             rows = [line.split() for line in file.read().splitlines()[1:]]

@@ -59,7 +59,7 @@ class Once(Wire):
         """F-16: reordered requests. Sequences arrive shuffled, some twice, over two connections. Every reply must be correct."""
         peers = [self.rpc(), self.rpc()]
         producer = peers[0].hello()
-        order = [(sequence * 37) % 61 for sequence in range(1, 61)]  # number * 37 modulo 61 gives each number from 1 to 60 once
+        order = [(sequence * 37) % 61 for sequence in range(1, 61)]  # number * 37 modulo 61 gives each number from 1 to 60 exactly once
         asked = {}
         for place, sequence in enumerate(order + order[::-1]):
             peer = peers[place % 2]
@@ -352,7 +352,7 @@ class Pair(Wire):
             self.assertIn("another cluster", self.rpc.sentence)
         self.assertEqual(self.broker.ok("queues"), [])
         code, reply = self.rpc.ask(wire.COMMIT, commit, cluster=own)
-        self.assertEqual((code, wire.number(wire.results(reply)[0], 2)), (wire.OK, 1))  # the broker had decided nothing before
+        self.assertEqual((code, wire.number(wire.results(reply)[0], 2)), (wire.OK, 1))  # the broker has executed nothing of it before
 
     def test_nobody_follows_a_broker_that_has_no_peer(self):
         """The request of a follower is refused, whether it is empty or complete."""

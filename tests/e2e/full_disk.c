@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
         if (code != TARRY_OK) die("next", code);
         unsigned long long before = now_ms(), busy_now_ms = tarry_busy_ms(client, NULL);
         struct tarry_result result;
-        schedule(client, fat, fats++); /* the ack may share a commit with this schedule */
+        schedule(client, fat, fats++); /* this schedule may be in the same commit as the ack */
         code = tarry_ack(client, task->id, task->token, &(struct tarry_call){.timeout_ms = ACK_MS}, &result);
         if (code != TARRY_OK) die("ack", code);
         if (now_ms() - before > slowest_ms) slowest_ms = now_ms() - before;

@@ -297,7 +297,7 @@ class Unit(Case):
         self.play(host, "alone")
         self.tarry(host, "schedule", "close-order", "--key", "order-1001", "--in", "1h")
         self.assertIn("scheduled", self.play(host, "backup"))
-        self.tarry(host, "schedule", "close-order", "--key", "order-1002", "--in", "1h")  # this task was scheduled after the backup
+        self.tarry(host, "schedule", "close-order", "--key", "order-1002", "--in", "1h")  # this task is scheduled after the backup, so the copy does not have it
         self.play(host, "restore")
         self.assertIn("order-1001", self.tarry(host, "list", "close-order"))
         self.assertNotIn("order-1002", self.tarry(host, "list", "close-order"))
@@ -431,7 +431,7 @@ class PairStories:
         self.schedule("order-1")
         self.play(self.a, "switch")
         self.wait_in_sync()
-        self.play(self.a, "upgrade")  # now b is the primary
+        self.play(self.a, "upgrade")  # b is the primary now
         self.a.run("tarry promote --broker wss://10.0.0.1:7272")
         self.schedule("order-2")
         self.wait_in_sync()
@@ -525,7 +525,7 @@ class Uncoordinated(PairStories, Case):
         self.wait_in_sync()
         self.b.services["tarry.service"].kill()
         self.a.run("tarry promote --peer-is-stopped")
-        self.schedule("order-2")  # only a has this task
+        self.schedule("order-2")  # only a gets this task
         self.a.services["tarry.service"].kill()
         self.b.run("systemctl start tarry")
         until("b misses a", lambda: "silent" in self.b.run("tarry status || true") or True)
