@@ -322,9 +322,9 @@ class Heads(Web):
             task, key = f"/v1/queues/mix/tasks/k{i}", f"k{i}"
             for status, one in (
                     (201, request("POST", "/v1/queues/mix/tasks", {"key": key, "in": "1h"})),
-                    (409, request("POST", "/v1/tasks", {"queue": "mix", "key": key, "in": "1h"})),  # its key is in use
+                    (409, request("POST", "/v1/tasks", {"queue": "mix", "key": key, "in": "1h"})),  # refused, because a live task has the key
                     (200, request("PATCH", task, {"in": "2h"})),
-                    (400, request("POST", "/v1/tasks", {"queue": "mix", "when": "1h"})),  # an unknown member
+                    (400, request("POST", "/v1/tasks", {"queue": "mix", "when": "1h"})),  # refused, because the member is unknown
                     (200, request("GET", task)),
                     (200, request("DELETE", task)),
                     (404, request("DELETE", f"/v1/queues/mix/tasks/none{i}")),

@@ -97,7 +97,7 @@ class Modes(pair.Case):
         self.start_pair()
         task = int(self.a.one("schedule", "q", "--key", "k", "--in", "1h", "--body", "x")["id"])
         with contextlib.ExitStack() as stack:
-            *askers, writer = [stack.enter_context(wire.Rpc(self.a.port)) for _ in range(21)]  # the broker reads the connections in this order
+            *askers, writer = [stack.enter_context(wire.Rpc(self.a.port)) for _ in range(21)]  # the broker reads the connections in the order in which they were opened
             producer = writer.hello()
             self.freeze(self.b)
             self.freeze(self.a)  # while `a` is stopped, all requests arrive; then it reads them together, and the last question together with the commit

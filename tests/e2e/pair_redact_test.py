@@ -18,7 +18,7 @@ FAT_SIZE = 200_000
 
 
 class Pair(pair.Case):
-    """A pair whose log is archived soon, and tasks with unique contents."""
+    """A pair whose log is archived soon. Its tasks have unique contents."""
 
     arguments = (*pair.Case.arguments, "--segment-size", "1MiB", "--retain-log-size", "0", "--memory", "64MiB")
 
@@ -106,7 +106,7 @@ class Pair(pair.Case):
         return self.a.one(*arguments)
 
     def durable(self, broker):
-        """Returns up to which position this node's own log is durable. It does not depend on the other node."""
+        """Returns the position up to which this node's own log is durable, which does not depend on the other node."""
         with wire.Rpc(broker.port) as rpc:
             return wire.decode(rpc.ask(wire.PAIR, [])[1])[17][0]
 
