@@ -91,7 +91,7 @@ static struct arena_block *arena_grow(struct arena *arena, size_t size) {
 }
 
 void *arena_alloc_slowly(struct arena *arena, size_t size) {
-    /* Checked before rounding up, because rounding could overflow. */
+    /* The check comes before the rounding, because rounding up a huge size would overflow. */
     if (size > arena->size_max) return NULL;
     size_t rounded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
     if (rounded == 0) rounded = ARENA_ALIGN;

@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-#define HUGE_PAGES_MIN ((size_t)64 << 20) /* bytes; the TLB covers a smaller region most of the time */
+/* Minimum size in bytes. Smaller memory gains little, because the TLB usually covers it. */
+#define HUGE_PAGES_MIN ((size_t)64 << 20)
 
 /* Asks the kernel for pages of 2 MiB where transparent_hugepage is `madvise`, the default of many distributions.
  * Without them each access to a table of millions of tasks costs a page table walk. The call is only advice. */

@@ -129,11 +129,12 @@ char *rfc3339_format(uint64_t ms, char out[RFC3339_TEXT_SIZE]) {
         is_known = gmtime_r(&seconds, &local) != NULL && local.tm_year + 1900 <= 9999;
     }
     if (!is_known) {
-        snprintf(out, RFC3339_TEXT_SIZE, "%llums", (unsigned long long)ms); /* beyond the year 9999 */
+        /* No RFC 3339 text exists for years beyond 9999. */
+        snprintf(out, RFC3339_TEXT_SIZE, "%llums", (unsigned long long)ms);
         return out;
     }
     long magnitude = offset_min < 0 ? -offset_min : offset_min;
-    /* Without snprintf, which is too slow for the millions of times in a long log. */
+    /* snprintf would be too slow for the millions of times in a long log. */
     char *at = put_part(out, local.tm_year + 1900, 4, '-');
     at = put_part(at, local.tm_mon + 1, 2, '-');
     at = put_part(at, local.tm_mday, 2, 'T');

@@ -38,7 +38,7 @@ struct slab_page {
 };
 
 struct slab_class {
-    uint32_t pages; /* first page with room; 0: none */
+    uint32_t pages; /* number of the first page with free objects; 0: none */
     uint64_t room;
 };
 

@@ -63,7 +63,7 @@ void text_add_char(struct text *text, char character) {
 void text_add_u64(struct text *text, uint64_t number) {
     char digits[20];
     size_t at = sizeof(digits);
-    /* Two digits at a time halve the divisions. */
+    /* Makes two digits per division, which halves the number of divisions. */
     for (; number >= 10; number /= 100) {
         unsigned pair = (unsigned)(number % 100);
         digits[--at] = (char)('0' + pair % 10);

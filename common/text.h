@@ -10,12 +10,13 @@
 #include <stdint.h>
 
 struct text {
-    char *data; /* terminated only by text_str */
+    char *data; /* contents; only text_str terminates them */
     size_t size;
     size_t capacity;
     size_t size_max; /* maximum size in bytes; 0: no limit */
     bool failed;
-    /* Enlarges `data` and `capacity` to at least `capacity` bytes. False: out of memory. NULL: realloc. */
+    /* Callback that enlarges `data` and `capacity` to at least `capacity` bytes. False: out of memory. NULL: the text
+     * uses realloc. */
     bool (*grow)(struct text *text, size_t capacity);
 };
 

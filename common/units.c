@@ -66,7 +66,7 @@ bool duration_parse(const char *text, uint64_t *out_ms) {
         uint64_t value = 0;
         if (!number_parse(&text, &value)) return false;
         size_t size = unit_size(text);
-        bool is_min = size == 3 && memcmp(text, "min", 3) == 0; /* another name of "m" */
+        bool is_min = size == 3 && memcmp(text, "min", 3) == 0; /* "min" is another name of the unit "m" */
         const struct unit *unit = unit_find(duration_units, DURATION_UNITS, is_min ? "m" : text, is_min ? 1 : size);
         if (unit == NULL || (previous != NULL && unit <= previous)) return false;
         if (__builtin_mul_overflow(value, unit->factor, &value)) return false;

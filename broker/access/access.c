@@ -53,8 +53,8 @@ const char *access_prefix_problem(const char *prefix, size_t size) {
     if (size > QUEUE_NAME_SIZE_MAX) return "a queue prefix may have at most 128 bytes, like a queue's name";
     if (memchr(prefix, '\0', size) != NULL) return "a queue prefix must not contain a 0 byte";
     memcpy(name, prefix, size);
-    if (name[size - 1] == ' ')
-        name[size - 1] = '.'; /* a prefix may end with a blank, unlike a name: a longer name continues after it */
+    /* A name must not end with a blank, but a prefix may, because a longer name continues after it. */
+    if (name[size - 1] == ' ') name[size - 1] = '.';
     name[size] = '\0';
     return check_queue_name(name);
 }
@@ -125,8 +125,8 @@ struct access_set *access_set_new(struct access_entry *entries, size_t count) {
     }
     if (is_whole && set->loopback == NULL) set->loopback = make("loopback", KIND_LOOPBACK, ROLES_LOCAL);
     if (!is_whole || set->loopback == NULL) {
-        for (size_t i = 0; i < set->count; i++)
-            set->principals[i]->entry.prefixes = NULL; /* the caller owns the prefixes */
+        /* After a failure the caller keeps the prefixes, so they must not be freed here. */
+        for (size_t i = 0; i < set->count; i++) set->principals[i]->entry.prefixes = NULL;
         access_set_free(set);
         return NULL;
     }
@@ -162,8 +162,8 @@ static bool has_name_at(const struct access_set *set, size_t at, const char *nam
     return at < set->count && strcmp(set->principals[at]->entry.name, name) == 0;
 }
 
-/* If both principals have identical rows, frees `*own` and puts the former principal in its place. Returns whether it
- * did. */
+/* Replaces `*own` by the former principal if both have identical rows; then `*own` is freed. Returns whether it was
+ * replaced. */
 static bool follow(struct access_principal **own, struct access_principal *former) {
     if (!access_is_same(&(*own)->entry, &former->entry)) return false;
     access_release(*own);
@@ -294,7 +294,8 @@ bool access_covers(const struct access_principal *principal, const char *queue) 
     return false;
 }
 
-/* Returns what a denied client would need to show. */
+/* Returns advice for a denied client, as the end of the error message: which credential would permit the request. "":
+ * no advice. */
 static const char *remedy(const struct access_principal *principal) {
     return principal->entry.kind == KIND_LOOPBACK
                ? "; use a token that has this role, or connect to the broker's Unix socket (docs/ACCESS.md)"
@@ -351,7 +352,8 @@ bool access_has_rate(const struct access_principal *principal, uint64_t count, u
     const uint64_t second_ns = 1000000000;
     if (principal->entry.limits[LIMIT_rate] == 0) return true;
     uint64_t from_ns = principal->usage.rate_ns > now_ns ? principal->usage.rate_ns : now_ns;
-    /* An idle principal may exceed one second's operations in a single request; it then waits longer for the next. */
+    /* A principal that was idle may take more than one second's operations at once, and then waits longer before the
+     * next request. */
     return from_ns == now_ns || from_ns - now_ns + rate_time_ns(principal, count) <= second_ns;
 }
 

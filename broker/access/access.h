@@ -3,10 +3,10 @@
  *
  *   caller, token ──► access_judge ──► principal ──► access_may(principal, rule, queue)
  *
- * A principal is a name with roles. A client becomes a principal by a token, by a client certificate named in the file,
- * by connecting from this host with neither (`loopback`), or over the Unix socket as root or the broker's user
- * (`owner`). Principals are reference-counted, and outlive their set while a connection or session uses them. Two
- * principals with the same name are the same. */
+ * A principal is a name with roles. A client becomes a principal by a token, or by a client certificate that the
+ * file names. Without these, a client on this host becomes the principal `loopback`, and a client on the Unix socket
+ * that is root or the broker's user becomes `owner`. Principals are reference-counted, and outlive their set while a
+ * connection or session uses them. Two principals with the same name are the same. */
 #ifndef TARRY_ACCESS_H
 #define TARRY_ACCESS_H
 
@@ -53,7 +53,7 @@ enum access_kind {
 
 #define ACCESS_HASH_SIZE 32
 /* A token as text: `tarry_` and 32 random bytes in base64url. */
-#define ACCESS_TOKEN_TEXT_SIZE 50 /* size with the terminator */
+#define ACCESS_TOKEN_TEXT_SIZE 50 /* size of the text, including the terminating zero */
 #define ACCESS_TOKEN_SIZE_MAX 256 /* maximum size of a token that a client shows; a longer text is never a token */
 
 struct access_entry { /* A row of the token file. */
@@ -61,9 +61,9 @@ struct access_entry { /* A row of the token file. */
     enum access_kind kind;
     unsigned roles;
     uint8_t hash[ACCESS_HASH_SIZE]; /* valid for KIND_TOKEN */
-    uint64_t expires_s;             /* Unix seconds; 0: never */
+    uint64_t expires_s;             /* time of expiry in Unix seconds; 0: never */
     uint64_t limits[LIMITS];
-    size_t prefix_count; /* 0: may use all queues */
+    size_t prefix_count; /* number of prefixes; 0: the principal may use all queues */
     char *prefixes;      /* owned; NUL-terminated texts, one after the other */
 };
 
@@ -84,11 +84,11 @@ struct access_principal {
 };
 
 struct access_set {
-    struct access_principal **principals; /* ordered by name */
+    struct access_principal **principals; /* principals in the order of their names */
     size_t count;
     struct access_principal *owner;
     struct access_principal *broker;
-    struct access_principal *loopback; /* from the file, or a default one */
+    struct access_principal *loopback; /* the row `loopback` of the file, or a default one */
 };
 
 /* ---- tokens */
@@ -132,12 +132,12 @@ struct access_shown {
     bool is_owner;           /* connected by a Unix socket, and access_is_owner is true */
     bool is_local;           /* connected by a Unix socket or the loopback interface */
     const char *certificate; /* name of the verified client certificate; "": none */
-    const char *token;       /* not terminated; NULL: no token */
+    const char *token;       /* the token's text, not NUL-terminated; NULL: no token */
     size_t token_size;
 };
 enum access_verdict {
     ACCESS_IN,
-    ACCESS_NOTHING_SHOWN, /* no token and no certificate, and this client needs one */
+    ACCESS_NOTHING_SHOWN, /* the client showed no token and no certificate, and needs one of them */
     ACCESS_UNKNOWN,       /* no principal has this token */
     ACCESS_EXPIRED
 };
@@ -185,14 +185,14 @@ bool access_is_claimed(const struct access_set *set, const struct access_princip
 #define FAILURES_WINDOW_S 60u
 /* Number of rows. When all are used, a new address takes the row whose last failure is oldest. */
 #define FAILURES_ADDRESSES 1024u
-#define FAILURES_ADDRESS_SIZE 64 /* text without the port; a longer address is truncated */
+#define FAILURES_ADDRESS_SIZE 64 /* size of an address as text, without the port; a longer address is truncated */
 
 struct failures {
     struct failures_of {
-        char address[FAILURES_ADDRESS_SIZE]; /* "": the row is free */
-        uint64_t since_s;                    /* start of the window */
+        char address[FAILURES_ADDRESS_SIZE]; /* address as text; "": the row is free */
+        uint64_t since_s;                    /* start of the present window of FAILURES_WINDOW_S */
         uint64_t last_s;
-        uint64_t count; /* failures in the window */
+        uint64_t count; /* number of failures in the present window */
     } of[FAILURES_ADDRESSES];
     uint64_t total;   /* failures since startup */
     uint64_t limited; /* failures since startup beyond FAILURES_MAX */
@@ -216,7 +216,7 @@ bool failures_add(struct failures *failures, const char *peer, uint64_t now_s);
 #define REFUSALS_TOLD_MAX 64u
 
 struct refusal {
-    char address[FAILURES_ADDRESS_SIZE]; /* from failures_address; "": several addresses */
+    char address[FAILURES_ADDRESS_SIZE]; /* result of failures_address; "": several addresses */
     char principal[PRINCIPAL_SIZE_MAX + 1];
     Tarry__AccessRefused__Why why;
     const char *what;  /* ROLE_LACKS: name of the rule, static; otherwise "" */

@@ -45,8 +45,8 @@ enum access_reach {
 };
 
 struct access_rule {
-    const char *name; /* as in docs/REQUESTS.md, for example "commit: schedule" or "get" */
-    unsigned roles;   /* one of these roles is enough */
+    const char *name; /* name as in docs/REQUESTS.md, for example "commit: schedule" or "get" */
+    unsigned roles;   /* bits of roles, one of which the principal needs */
     enum access_reach reach;
 };
 

@@ -264,7 +264,7 @@ static struct access_entry *entry_of(const struct token_file *file, const char *
     return NULL;
 }
 
-/* Returns whether both rows are of one principal, of which one token replaces the other. */
+/* Returns whether both rows belong to one principal, and the token of one row replaces that of the other. */
 static bool is_renewal(const struct access_entry *a, const struct access_entry *b) {
     struct access_entry same = *a;
     bool differ = memcmp(a->hash, b->hash, sizeof(a->hash)) != 0;

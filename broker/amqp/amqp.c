@@ -169,7 +169,8 @@ static void refuse_login(struct amqp_connection *connection, const struct caller
         client_fail(connection, AMQP_ACCESS_REFUSED, "ACCESS_REFUSED - %.200s", verdict->sentence);
         return;
     }
-    /* A client without this capability takes the end of the connection as a wrong password. */
+    /* A client without the capability authentication_failure_close understands a closed connection as a wrong password.
+     */
     connection->phase = PHASE_OVER;
     door_stream_finish(connection->server->door, connection->id);
 }
@@ -371,7 +372,7 @@ static void on_tick(void *argument) {
 
 static void update_secret(struct amqp_connection *connection, const struct amqp_method *method) {
     const struct amqp_bytes secret = method->fields[AMQP_CONNECTION_UPDATE_SECRET_new_secret].bytes;
-    /* A client that showed no token has no secret to update, so any is accepted. */
+    /* A client that showed no token has no secret to update, so the broker accepts any new secret. */
     struct caller_verdict verdict = {.principal = connection->principal};
     if (connection->shows_token)
         verdict = door_stream_admit(connection->server->door, connection->id, CALLER_RPC, "amqp",
@@ -467,7 +468,8 @@ static size_t take_header(struct amqp_connection *connection, const uint8_t *byt
         send_start(connection);
         return AMQP_HEADER_SIZE;
     }
-    amqp_put(&connection->out, AMQP_HEADER, AMQP_HEADER_SIZE); /* reply with the version that this broker speaks */
+    /* The reply is the protocol header of the version that this broker speaks. */
+    amqp_put(&connection->out, AMQP_HEADER, AMQP_HEADER_SIZE);
     connection->phase = PHASE_OVER;
     client_send_out(connection);
     door_stream_finish(connection->server->door, connection->id);
@@ -610,7 +612,7 @@ void op_end(struct amqp_connection *connection) {
 
 void client_go_on(struct amqp_connection *connection) {
     client_send_out(connection);
-    (void)count_waiting(connection); /* succeeds, because fewer bytes wait now */
+    (void)count_waiting(connection); /* cannot fail, because fewer bytes wait than before */
     op_try(connection);
     client_run(connection);
     finish_if_done(connection);
@@ -692,7 +694,8 @@ static void on_gone(void *argument) {
          * released. */
         gateway_left(server->gateway, sending->lease, true);
     }
-    unacked_committed(connection, false); /* the outcome of its transaction is unknown */
+    /* The outcome of the transaction is unknown, so the messages that it rejected are made ready again. */
+    unacked_committed(connection, false);
     outbox_end(&connection->published);
     outbox_end(&connection->settles);
     outbox_end(&connection->transaction);
@@ -709,7 +712,8 @@ static void on_gone(void *argument) {
     server->counts.blocked -= connection->is_blocked;
     if (connection->has_exclusive) declare_drop_exclusive(server, connection->id);
     bool was_running = !store_cancel(&server->store, &connection->job);
-    if (was_running && connection->asked != 0) { /* the method has its turn, but nothing of it is in the log yet */
+    /* The method's job is running, but has not committed anything to the log. */
+    if (was_running && connection->asked != 0) {
         store_leave(&server->store, &connection->job);
         was_running = false;
     }

@@ -20,7 +20,7 @@ void amqp_serve(struct amqp *server, struct door *door);
 /* Tells the server that the door has a listener for AMQP, so that the broker moves expired messages even without a
  * client. Call it before the door starts. */
 void amqp_is_heard(struct amqp *server);
-/* Numbers of the door. Any thread may read them. */
+/* Numbers of AMQP connections and objects, for the statistics. Any thread may read them. */
 struct amqp_counts {
     _Atomic bool is_heard;
     _Atomic uint64_t connections, channels, consumers;

@@ -16,7 +16,8 @@ static struct channel *channel_find(const struct amqp_connection *connection, ui
     return NULL;
 }
 
-/* The deliveries are released first: a consumer that ends searches those that are left. */
+/* Ends the channel's work. Releases deliveries before it ends the consumers, because the end of each consumer searches
+ * the list of unreleased deliveries. */
 static void channel_leave(struct channel *channel) {
     struct consumer *consumer;
     unacked_restore(channel);

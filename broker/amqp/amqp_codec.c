@@ -147,7 +147,7 @@ bool amqp_properties_read(struct amqp_bytes properties, struct amqp_properties *
     uint64_t flags;
     *out = (struct amqp_properties){0};
     if (!amqp_take_number(&properties, 2, &flags)) return false;
-    if ((flags & 3) != 0) return false; /* bit 0: more flags follow; bit 1: no property has this flag */
+    if ((flags & 3) != 0) return false; /* bit 0 would announce more flags; bit 1 belongs to no property */
     for (unsigned i = 0; i < AMQP_PROPERTIES; i++) {
         if ((flags & 0x8000u >> i) == 0) continue;
         out->present |= (uint16_t)(1u << i);

@@ -83,7 +83,7 @@ void amqp_method_ids(enum amqp_method_kind kind, uint16_t *out_class, uint16_t *
 /* The head of a content: its size and its properties. */
 struct amqp_content_head {
     uint64_t body_size;
-    struct amqp_bytes properties; /* flags and values, as received */
+    struct amqp_bytes properties; /* flags and values of the properties, as received */
 };
 bool amqp_content_read(struct amqp_bytes payload, struct amqp_content_head *out);
 
@@ -118,8 +118,9 @@ static inline bool amqp_has(const struct amqp_properties *properties, enum amqp_
 struct amqp_field {
     struct amqp_bytes name; /* name of the field; empty in an array */
     uint8_t type;
-    struct amqp_bytes raw;   /* bytes of the value, as received */
-    struct amqp_bytes value; /* types S and x: the bytes; types F and A: the fields */
+    struct amqp_bytes raw; /* bytes of the value, as received */
+    /* Types S and x: the text's bytes; types F and A: the encoded fields of the table or array. */
+    struct amqp_bytes value;
     bool is_integer;
     int64_t number; /* valid if is_integer, and for type t */
 };

@@ -11,7 +11,7 @@
 
 /* Memory of an entry of `unacked`, including malloc's own overhead and its part of the table of tags. */
 #define UNACKED_BYTES ((int64_t)sizeof(struct unacked) + 16 + 2 * (int64_t)sizeof(struct unacked *))
-#define TAGS_MIN 16u /* buckets of a channel's first table */
+#define TAGS_MIN 16u /* number of buckets of a channel's first table of tags */
 
 static void fetch(struct consumer *consumer);
 static void extend_arm(struct amqp_connection *connection);
@@ -24,7 +24,8 @@ static bool tags_grow(struct channel *channel) {
     struct unacked *unacked;
     if (channel->unacked_count < channel->tag_capacity) return true;
     struct unacked **tags = calloc(capacity, sizeof(*tags));
-    if (tags == NULL) return channel->tags != NULL; /* the lists in the buckets become longer */
+    /* No memory for a larger table: keep the present one, whose buckets get longer lists. */
+    if (tags == NULL) return channel->tags != NULL;
     TAILQ_FOREACH(unacked, &channel->unacked, next) {
         // cppcheck-suppress uninitvar ; TAILQ_FOREACH sets it
         unacked->same_bucket = tags[unacked->tag & (capacity - 1)];
@@ -107,7 +108,7 @@ void unacked_restore(struct channel *channel) {
     struct unacked *unacked, *at = TAILQ_FIRST(&channel->unacked);
     struct unacked **sorted = calloc(channel->tx_unacked_count + 1, sizeof(struct unacked *));
     size_t count = 0;
-    if (sorted == NULL) { /* the connection ends, so that nothing is restored */
+    if (sorted == NULL) { /* without memory no delivery is restored, and the connection ends */
         channel->connection->out.failed = true;
         return;
     }
@@ -253,7 +254,8 @@ static bool note(struct channel *channel, struct consumer *consumer, const Tarry
     return true;
 }
 
-/* Writes a delivery. If `consumer` is NULL, it is the reply to basic.get, which says that `left` messages remain. */
+/* Writes a delivery. `consumer` NULL: writes the reply to basic.get, with `left` as the number of remaining messages.
+ */
 static bool put_delivery(struct channel *channel, const struct consumer *consumer, const Tarry__DeliveredTask *task,
                          uint64_t left, struct amqp_out *out) {
     struct amqp_out made = {0};
@@ -329,7 +331,7 @@ static void deliver(struct consumer *consumer, uint64_t lease, const struct gate
     }
     out.failed |= !has_memory; /* if memory is exhausted, the connection ends */
     client_send_out(connection);
-    if (out.size == 0 && !out.failed) /* each of them has ended, and must not become ready again */
+    if (out.size == 0 && !out.failed) /* all leased messages were ended here, so they must not become ready again */
         sending_sent(sending, true);
     else
         client_send(connection, &out, sending);
@@ -489,7 +491,8 @@ void consumer_end(struct consumer *consumer, bool is_told) {
     free(consumer);
     if (queue->consumer_count == 0)
         queue_used(connection->server, queue);
-    else if (queue->single_active) /* later, so that what the former one has given back is in its place */
+    else if (queue->single_active) /* the next consumer fetches later, when the messages that the former one released
+                                      are back in their places */
         fetch_later(TAILQ_FIRST(&queue->consumers));
     if (queue->auto_delete && queue->consumer_count == 0 && !queue->node.is_doomed)
         queue_drop(connection->server, queue->name);
@@ -628,7 +631,7 @@ static void settle_tags(struct channel *channel, const struct amqp_method *metho
         settle(channel, unacked, requeue ? ITEM_RELEASE : ITEM_ACK, dies);
     }
     if (!requeue)
-        consumers_fetch(channel->connection); /* requeued messages are fetched after they are back in their places */
+        consumers_fetch(channel->connection); /* fetch only now, so that requeued messages are back in their places */
 }
 
 void channel_ack(struct channel *channel, const struct amqp_method *method) {
@@ -654,7 +657,7 @@ void channel_recover(struct channel *channel, const struct amqp_method *method) 
 }
 
 void settle_settled(void *argument, const struct item *item, Tarry__Code code, const char *message) {
-    /* With any other code, the lease had already ended. */
+    /* Any other code means that the lease had already ended, which needs no action. */
     if (code_ends_connection(code)) client_refuse(argument, code, "");
 }
 

@@ -641,7 +641,7 @@ static void run_unbind(void *argument) {
     struct amqp_binding *binding = like != NULL ? amqp_binding_find(&store->topology, like) : NULL;
     bool is_none = like != NULL && binding == NULL;
     free(like);
-    if (is_none) bound(connection); /* RabbitMQ, too, replies that the binding is deleted */
+    if (is_none) bound(connection); /* like RabbitMQ, reports a missing binding as deleted */
     if (binding == NULL)
         turn_over(connection);
     else
@@ -757,7 +757,7 @@ static void run_delete_queue(void *argument) {
     struct amqp_bytes name = connection->method.fields[AMQP_QUEUE_DELETE_queue].bytes;
     struct amqp_queue *queue = find_queue(channel, name, AMQP_QUEUE_DELETE, false);
     if (queue == NULL) {
-        purged(connection, 0); /* RabbitMQ, too, replies that 0 messages are deleted */
+        purged(connection, 0); /* like RabbitMQ, reports that 0 messages are deleted */
     } else if (flag(connection, AMQP_QUEUE_DELETE_if_unused) && queue->consumer_count > 0) {
         channel_fail(channel, AMQP_PRECONDITION, AMQP_QUEUE_DELETE,
                      "PRECONDITION_FAILED - queue '%.*s' in vhost '/' in use", QUOTED(name));

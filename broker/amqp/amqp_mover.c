@@ -69,7 +69,7 @@ static struct amqp_bytes key_of(struct amqp_bytes headers) {
     return has_key && field.value.size <= KEY_SIZE_MAX ? field.value : (struct amqp_bytes){0};
 }
 
-/* The message that replaces a leased one, and what it is made of. */
+/* The message that replaces a leased one, and the data from which it is made. */
 struct replacement {
     const Tarry__Content *content; /* content of the leased message */
     struct amqp_targets targets;
@@ -77,7 +77,8 @@ struct replacement {
     struct amqp_out properties;
 };
 
-/* Makes the item of a message, and frees what it was made of. NULL: no queue gets it, or it cannot be made. */
+/* Makes the item of a replacement message, and frees the replacement's data. NULL: no queue gets it, or it cannot be
+ * made. */
 static struct item *replacement_item(struct replacement *from, bool *out_failed) {
     struct amqp_out envelope = {0};
     struct amqp_properties properties;

@@ -180,8 +180,10 @@ void store_enter(struct store *store, struct job *job, void (*run)(void *argumen
 void store_leave(struct store *store, struct job *job);
 /* Removes a waiting job. Returns false if the job is running. */
 bool store_cancel(struct store *store, struct job *job);
-void store_put(struct store *store, const char *key, struct amqp_out *definition); /* frees the definition */
-/* Call it before the functions below: the doomed are the first changes. */
+/* Adds the definition to the changes, and frees it. */
+void store_put(struct store *store, const char *key, struct amqp_out *definition);
+/* Adds the deletion of all doomed objects to the changes. Must be called before the three functions below, because the
+ * doomed must be the first changes. */
 void store_delete_doomed(struct store *store);
 /* Ends the messages of the queue. Does nothing if no message has ever been in it. */
 void store_purge(struct store *store, const char *queue);
@@ -204,8 +206,8 @@ struct sending {
 TAILQ_HEAD(sendings, sending);
 
 struct unacked {
-    TAILQ_ENTRY(unacked) next;   /* in the order of tags */
-    struct unacked *same_bucket; /* in the channel's table of tags */
+    TAILQ_ENTRY(unacked) next;   /* entry in a list that is ordered by tag */
+    struct unacked *same_bucket; /* next entry in the same bucket of the channel's table of tags */
     uint64_t tag;
     struct leased_task task;
     uint64_t lease_until_ms;
@@ -241,7 +243,7 @@ struct arriving {
 };
 
 #define REPLY_SECRET_SIZE 33u   /* 128 random bits in hexadecimal */
-#define REPLY_ADDRESS_SIZE 100u /* the prefix, two numbers, the secret */
+#define REPLY_ADDRESS_SIZE 100u /* size of prefix, two numbers and secret */
 
 /* The consumer of amq.rabbitmq.reply-to on a channel. */
 struct reply {
@@ -347,8 +349,9 @@ struct amqp {
     struct mover *mover;
     uint64_t names; /* number of names generated until now */
     char id[17];
-    uint64_t tick_timer;                 /* 0: the door has no listener for AMQP */
-    uint64_t expiry_timer, expiry_at_ms; /* the next search for queues that have expired */
+    uint64_t tick_timer; /* handle of the periodic timer; 0: the door has no listener for AMQP */
+    /* The timer of the next search for queues that have expired, and the search's time. */
+    uint64_t expiry_timer, expiry_at_ms;
 };
 
 /* ---- amqp.c: connections */
@@ -467,8 +470,8 @@ void unacked_release(struct channel *channel);
 void unacked_restore(struct channel *channel);
 /* Adds what a transaction has settled to its commit, and keeps what it has rejected. False: out of memory. */
 bool unacked_commit(struct channel *channel, struct outbox *outbox);
-/* Settles what the transaction has rejected: its commit is stored, so the messages move; or it was refused, so they are
- * ready again. */
+/* Ends the messages that the transaction has rejected. If `is_stored`, the transaction is committed and the messages
+ * move to their dead-letter exchanges; otherwise the messages are ready again. */
 void unacked_committed(struct amqp_connection *connection, bool is_stored);
 /* Makes a leased message ready again. */
 void unacked_return(struct amqp_connection *connection, const struct leased_task *task);
@@ -479,7 +482,7 @@ bool reply_is_queue(struct amqp_bytes name);
 /* Returns whether the routing key is the address of a channel. */
 bool reply_is_address(struct amqp_bytes key);
 void reply_consume(struct channel *channel, const struct amqp_method *method, struct amqp_bytes tag);
-/* False: the tag is another consumer's. */
+/* Cancels the channel's consumer of replies. False: the tag belongs to another consumer. */
 bool reply_cancel(struct channel *channel, struct amqp_bytes tag);
 void reply_end(struct channel *channel);
 /* Writes the channel's address. False: the channel does not consume replies. */

@@ -173,7 +173,7 @@ static void publish_to(struct channel *channel, const struct amqp_targets *targe
     size_t size = 0;
     uint8_t *content = NULL;
     struct item *item = NULL;
-    /* A message that waits for its time is routed by BCC then. */
+    /* Content for a queue of delayed messages keeps the BCC header, because BCC is routed when the delay is over. */
     bool keeps_bcc = targets->count == 1 && targets->queues[0]->is_waiting;
     if (targets->count > 0) content = pack(channel, properties, keeps_bcc, &size);
     if (size * targets->count > AMQP_FANOUT_BYTES_MAX) {
@@ -426,8 +426,9 @@ void op_commit(struct amqp_connection *connection) {
 void transaction_settled(void *argument, const struct item *item, Tarry__Code code, const char *message) {
     struct amqp_connection *connection = argument;
     const Tarry__Code former = connection->transaction_code;
+    /* The transaction took no effect and its channel ends, so the message is made ready again. */
     if (code != TARRY__CODE__OK && !code_ends_connection(code) && item->kind != ITEM_MESSAGE)
-        unacked_return(connection, &item->task); /* nothing took effect: its channel ends, and with it the delivery */
+        unacked_return(connection, &item->task);
     if (code == TARRY__CODE__OK || (former != TARRY__CODE__OK && former != TARRY__CODE__ABORTED)) return;
     connection->transaction_code = code;
     snprintf(connection->transaction_message, sizeof(connection->transaction_message), "%s", message);

@@ -71,7 +71,7 @@ bool reply_address(const struct channel *channel, char out[REPLY_ADDRESS_SIZE]) 
     return true;
 }
 
-/* Returns the channel with this address; NULL: it has ended, or never was. */
+/* Returns the channel with this address; NULL: it has ended, or never existed. */
 static struct channel *find(const struct amqp *server, struct amqp_bytes address) {
     struct amqp_connection *connection;
     struct channel *channel;

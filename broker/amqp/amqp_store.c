@@ -36,7 +36,8 @@ void store_enter(struct store *store, struct job *job, void (*run)(void *argumen
     run(argument);
 }
 
-/* Lets the jobs run one after the other, without recursion: a job may leave while it runs. */
+/* Ends the job's turn, and runs the waiting jobs one after the other. A job may call this function while it runs, so
+ * the function avoids recursion. */
 void store_leave(struct store *store, struct job *job) {
     struct job *next;
     job->state = JOB_IDLE;
@@ -229,8 +230,9 @@ static void build(struct building *to, const struct change *change) {
     }
 }
 
-/* Commits the next changes. Only deletions are more than one commit may have; the last commit is the largest, so that
- * what the bindings connect is deleted as a whole, and with the messages. */
+/* Commits the next changes. Only deletions can be more changes than one commit may have. Then the first commit is the
+ * smaller one: the last commit, of the maximum size, deletes the queues and exchanges as a whole, with their messages.
+ */
 static void commit_part(struct store *store) {
     const size_t left = store->change_count - store->change_done;
     size_t count = left % DEFINES_PER_COMMIT_MAX;

@@ -717,7 +717,8 @@ static size_t word_after(struct amqp_bytes text, size_t at) {
 
 bool amqp_topic_matches(struct amqp_bytes pattern, struct amqp_bytes key) {
     size_t p = pattern.size > 0 ? 0 : SIZE_MAX, k = key.size > 0 ? 0 : SIZE_MAX;
-    /* Position behind the last #, and the first word of the key that this # has not matched. */
+    /* Where to continue when a word does not match: behind the last # of the pattern, and at the first word of the key
+     * that this # has not matched. */
     size_t hash_p = SIZE_MAX, hash_k = SIZE_MAX;
     bool has_hash = false;
     for (;;) {

@@ -28,7 +28,7 @@
 struct amqp_node {
     struct amqp_node *next;
     uint64_t hash;
-    char kind; /* 'e', 'q', 'b': exchange, queue, binding */
+    char kind; /* kind of the object: 'e' exchange, 'q' queue, 'b' binding */
     bool is_doomed;
 };
 struct amqp_hash {
@@ -47,7 +47,8 @@ struct amqp_exchange {
     struct amqp_node node; /* must be the first member */
     char name[AMQP_NAME_MAX + 1];
     enum amqp_exchange_type type;
-    enum amqp_exchange_type routing; /* `type`, or how an x-delayed-message exchange routes messages that are due */
+    enum amqp_exchange_type routing; /* equal to `type`; for an x-delayed-message exchange, the type by which it routes
+                                        messages that are due */
     struct amqp_queue *waiting; /* queue of its messages that are not due yet; NULL: the exchange has another type */
     bool durable, auto_delete, internal;
     char creator[PRINCIPAL_SIZE_MAX + 1];
@@ -76,7 +77,7 @@ struct amqp_queue {
     uint32_t delivery_limit; /* x-delivery-limit: number of returns after which a message ends */
     uint64_t owner;          /* for an exclusive queue: id of its connection; 0: a connection of an earlier process */
     bool owner_has_gone;
-    uint64_t used_ms; /* x-expires: time of its last use */
+    uint64_t used_ms; /* x-expires: time of the queue's last use */
     char creator[PRINCIPAL_SIZE_MAX + 1];
     struct amqp_bindings to;
     struct amqp_consumers consumers; /* consumers of the AMQP connections */

@@ -487,7 +487,7 @@ static bool keep(struct beanstalk_connection *connection, const uint8_t *bytes, 
 
 static bool hold(void *argument, int64_t bytes) {
     const struct beanstalk_connection *connection = argument;
-    /* The number is the parser's total, because it holds one body at a time. */
+    /* `bytes` is all that the parser holds, because it holds at most one body at a time. */
     size_t size = bytes > 0 ? (size_t)bytes : 0;
     return door_stream_half(connection->server->door, connection->id, size, size <= DOOR_SMALL_MAX);
 }

@@ -395,7 +395,7 @@ static uint64_t burial_of(const struct beanstalk *server, uint64_t id) {
 
 static int burial_order(const struct beanstalk *server, const Tarry__TaskView *a, const Tarry__TaskView *b) {
     if (a->dead_ms != b->dead_ms) return a->dead_ms < b->dead_ms ? -1 : 1;
-    /* The order of burials within one millisecond. */
+    /* Orders jobs that were buried in the same millisecond by their burial numbers. */
     const uint64_t x = burial_of(server, a->id), y = burial_of(server, b->id);
     if (x != y) return x < y ? -1 : 1;
     return (a->id > b->id) - (a->id < b->id);

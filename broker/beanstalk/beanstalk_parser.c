@@ -25,7 +25,7 @@ enum form {
 };
 
 struct word {
-    const char *text; /* the word; includes the space behind it, if one must follow */
+    const char *text; /* the command's name, and a space if the command needs one behind its name */
     enum beanstalk_kind kind;
     enum form form;
 };
@@ -113,7 +113,8 @@ static bool take_u32(char **at, uint32_t *out) {
 }
 
 static bool is_tube(const char *name) {
-    /* The characters that beanstalkd allows, and the colon in the name of a group (docs/GROUPS.md). */
+    /* Characters that a tube's name may contain: those that beanstalkd allows, and the colon in a group's name
+     * (docs/GROUPS.md). */
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_():";
     size_t size = strlen(name);
     return size > 0 && size <= BEANSTALK_TUBE_MAX && strspn(name, allowed) == size && name[0] != '-';

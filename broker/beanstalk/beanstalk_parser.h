@@ -70,12 +70,12 @@ struct beanstalk_command {
 typedef bool beanstalk_room(void *argument, int64_t bytes);
 
 struct beanstalk_parser {
-    beanstalk_room *room; /* NULL: no limit */
+    beanstalk_room *room; /* callback that grants memory; NULL: no limit */
     void *argument;
     char line[BEANSTALK_LINE_MAX + 1];
     uint32_t line_size;
     bool line_is_long; /* the line is read to its end and dropped */
-    bool was_cr;       /* while bytes are dropped: the last one was CR */
+    bool was_cr;       /* while bytes are dropped: the last dropped byte was CR */
     bool has_nul;
     bool has_begun;               /* the first byte has arrived */
     struct beanstalk_command put; /* the put whose body is arriving into `body`, or is dropped (`skip`) */

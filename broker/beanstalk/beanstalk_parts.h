@@ -33,7 +33,7 @@
 #define BEANSTALK_LOOK_PAGES_MAX 8u
 /* Maximum number of times that one reserve ranks a job. After that, the job is delivered unranked. */
 #define BEANSTALK_RANKS_MAX 16u
-/* Time after which no job for a waiting reserve means that none was ready when it started. */
+/* If a reserve has waited for this time without a job, no job was ready when the reserve started. */
 #define BEANSTALK_FIRST_LOOK_MS 100u
 /* Number of jobs per result page in a search for the first buried job, and in a kick. */
 #define BEANSTALK_PAGE 1000u
@@ -58,7 +58,8 @@ struct beanstalk_reserved {
 TAILQ_HEAD(beanstalk_reserved_list, beanstalk_reserved);
 
 struct beanstalk_connection;
-/* Callback with the first job that was found. If `first` is NULL, no job exists (`is_known`), or that is unknown. */
+/* Callback with the first job that was found. `first` NULL: no job exists (`is_known` is true), or it is unknown
+ * whether one exists. */
 typedef void beanstalk_looked(struct beanstalk_connection *connection, const Tarry__TaskView *first, bool is_known);
 
 struct beanstalk_connection {
@@ -89,7 +90,7 @@ struct beanstalk_connection {
     /* State of reserve and reserve-job. */
     uint64_t lease; /* handle of the awaited lease; 0: none */
     uint64_t wait_began_ms;
-    uint64_t wait_until_ms;          /* UINT64_MAX: no timeout */
+    uint64_t wait_until_ms;          /* time at which a waiting reserve gives up; UINT64_MAX: never */
     uint64_t wanted;                 /* reserve-job: id of the wanted job; 0: any job */
     struct beanstalk_reserved *held; /* a leased job, while it is checked whether another job precedes it */
     struct message *held_message;

@@ -475,7 +475,7 @@ static void got(struct beanstalk_connection *connection, const Tarry__DeliveredT
     struct beanstalk_connection *to = who_wants(connection->server, task->id);
     choose_took(connection->server, task->queue, task->id);
     if (to == NULL) to = connection;
-    if (to != connection) { /* that connection reserves the job, so its own lease request is cancelled */
+    if (to != connection) { /* the other connection reserves the job, so its own lease request is cancelled */
         gateway_cancel(gateway, to->lease);
         to->lease = 0;
     }

@@ -22,7 +22,7 @@ void beanstalk_text_item(struct text *text, const char *name);
 struct beanstalk_job_view {
     uint64_t id;
     const char *tube;
-    const char *state; /* ready, delayed, reserved, buried */
+    const char *state; /* state as beanstalkd names it: ready, delayed, reserved or buried */
     uint32_t pri;
     uint64_t age_s, delay_s, ttr_s, time_left_s;
     uint32_t reserves, timeouts, releases, buries, kicks;

@@ -98,7 +98,7 @@ TAILQ_HEAD(beanstalk_note_list, beanstalk_note);
 
 struct beanstalk_notes {
     struct beanstalk_note *buckets[BEANSTALK_NOTE_BUCKETS];
-    struct beanstalk_note_list by_age; /* ordered by age, oldest first */
+    struct beanstalk_note_list by_age; /* list of all notes, the oldest first */
     uint32_t count;
 };
 

@@ -350,7 +350,7 @@ void coordinator_session(struct coordinator *coordinator, struct coordinator_ses
 /* ---- the thread */
 
 struct news {
-    struct coordinator_call *calls; /* in the order in which they were posted */
+    struct coordinator_call *calls; /* list of calls, in the order in which they were posted */
     bool is_watch_new;
     bool stop;
 };

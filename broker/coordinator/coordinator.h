@@ -96,7 +96,7 @@ struct coordinator_watch {
 };
 
 enum coordinator_state {
-    COORDINATOR_CONNECTING = 1, /* not connected; `since_ms` says since when */
+    COORDINATOR_CONNECTING = 1, /* no connection since the time `since_ms` */
     COORDINATOR_CONNECTED,
     COORDINATOR_FORBIDDEN, /* the coordinator answers, but denies this node access; only an operator can help */
 };

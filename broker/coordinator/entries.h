@@ -28,7 +28,7 @@ struct entry {
 };
 
 struct entries {
-    uint64_t birth; /* 0: the file does not exist */
+    uint64_t birth; /* random number of the file; 0: the file does not exist */
     size_t count;
     struct entry items[COORDINATOR_NAMES_MAX];
 };

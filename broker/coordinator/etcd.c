@@ -85,7 +85,7 @@ struct etcd {
     char prefix[COORDINATOR_URL_SIZE_MAX + 2]; /* prefix of all keys: the path and a '/' */
     char *credentials;                         /* NULL: none */
     char *token;                               /* NULL: no token yet */
-    uint64_t token_number;                     /* grows with each new token */
+    uint64_t token_number;                     /* number of the token; it grows with each new token */
     uint32_t session_ms;
     uint32_t presence_ms;
     size_t endpoint_count;

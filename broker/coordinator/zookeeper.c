@@ -58,7 +58,7 @@ struct flight {
     struct zookeeper *zookeeper;
     struct coordinator_call *call; /* NULL: the caller does not wait any more, or the flight belongs to a watch */
     struct watched *watched;
-    bool is_presence; /* true for FLIGHT_CLEARS of a presence and for the FLIGHT_DECLARES after it */
+    bool is_presence; /* true: the flight is about the presence: FLIGHT_CLEARS, or the FLIGHT_DECLARES after it */
     enum flight_step step;
     uint64_t session;
     size_t path_made; /* FLIGHT_MAKES_PATH: number of bytes of `base` that exist */
@@ -206,7 +206,8 @@ static void watch_fired(zhandle_t *handle, int type, int state, const char *path
 
 /* ---- sending */
 
-/* Returns whether the session is still the one of the flight; if it has expired, the flight returns with that error. */
+/* Returns whether the session in which the flight was sent still exists. If the session has expired, returns the flight
+ * with that error. */
 static bool has_session(struct flight *flight) {
     flight->session = flight->zookeeper->sessions;
     if (flight->zookeeper->handle == NULL) came_back(flight, ZSESSIONEXPIRED);
@@ -356,8 +357,8 @@ static void land_presence(struct flight *flight) {
     coordinator_stood(zookeeper->coordinator, is_declared ? declared->made.text : NULL);
     declared->is_asked = false;
     declared->again_ms =
-        is_done ? 0 : coordinator_now_ms() + COORDINATOR_TURN_MS; /* after a failure, because the base does not exist
-                                                                     yet or there is no connection */
+        is_done ? 0 : coordinator_now_ms() + COORDINATOR_TURN_MS; /* tries again soon after a failure: the base does not
+                                                                     exist yet, or there is no connection */
     flight_free(flight);
 }
 
@@ -538,7 +539,7 @@ static const struct place_kind place_kind = {.scheme = "zk://",
                                              .reserved = "/zookeeper",
                                              .port = 2181,
                                              .drops_brackets =
-                                                 true}; /* ZooKeeper's client expects them without brackets */
+                                                 true}; /* ZooKeeper's client expects IPv6 addresses without brackets */
 
 #define LAST_WORDS_SIZE 256
 #define ADDRESSES_SIZE 4096

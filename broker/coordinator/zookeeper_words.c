@@ -38,7 +38,7 @@ static bool is_about(const struct cause *cause, const char *words) {
     return strstr(cause->what, words) != NULL;
 }
 
-/* Returns a format for the server and the text of errno. */
+/* Returns a format string for the error message. Its arguments are the server and the text of errno. */
 static const char *format_of(const struct cause *cause) {
     bool is_connecting = is_about(cause, "refused to accept") || is_about(cause, "call failed");
     if (cause->rc == ZAUTHFAILED || is_about(cause, "Authentication scheme"))

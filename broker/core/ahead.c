@@ -18,14 +18,14 @@ void ahead_note(struct core *core, struct task *task) {
     bool is_taken = from_ms == now_ms && queue_at(core, task->row.queue)->taker_count > 0;
     if (is_taken && core->soon_count < TIMERS_PER_STEP_MAX) {
         core->soon[core->soon_count++] = task->row.id;
-        from_ms =
-            now_ms + (due_ms - now_ms + 1) / 2; /* time of the next attempt, if this step does not reach the task */
+        /* Time of the next attempt to lease the task ahead, if this step does not reach the task. */
+        from_ms = now_ms + (due_ms - now_ms + 1) / 2;
     }
     near_soon(core, task, from_ms > now_ms ? from_ms : due_ms);
 }
 
-/* Starts a pause twice as long as the last one. If AHEAD_REST_MAX_MS or more have passed since the last pause ended,
- * the length starts at AHEAD_REST_MS again. */
+/* Starts a pause of leases ahead of time, twice as long as the last one. A pause that starts AHEAD_REST_MAX_MS or more
+ * after the end of the last one lasts AHEAD_REST_MS. */
 static void pause_again(struct pause *pause, uint64_t now_ms) {
     if (now_ms < pause->until_ms) return;
     if (now_ms >= pause->until_ms + AHEAD_REST_MAX_MS) pause->length_ms = 0;
@@ -69,8 +69,9 @@ static uint32_t room_of(const struct core *core, const struct session *session, 
     return spare < half - session->ahead_count ? spare : half - session->ahead_count;
 }
 
-/* Returns the next session in turn that has credit left for tasks ahead of time, and moves it to the end. Returns NULL
- * if none of the visited sessions has; sets `*out_full` if the queue has no other sessions. */
+/* Returns the next consumer of the queue whose session has credit for tasks ahead of time, and moves it to the end of
+ * the list. Visits at most AHEAD_TAKERS_PER_LOOK_MAX sessions; returns NULL if none of these has credit. Sets
+ * `*out_full` if the queue has no sessions besides the visited ones. */
 static struct session *next_taker(struct core *core, struct queue *queue, bool *out_full) {
     uint32_t looks = queue->taker_count < AHEAD_TAKERS_PER_LOOK_MAX ? queue->taker_count : AHEAD_TAKERS_PER_LOOK_MAX;
     *out_full = looks == queue->taker_count;
@@ -107,11 +108,13 @@ static struct row row_promised(const struct core *core, const struct queue *queu
                                const struct row *row) {
     struct row leased = row_leased(core, queue, session, row);
     leased.delivered_ms = row->due_ms;
-    leased.lease_deadline_ms = row->due_ms + 1 + session_lease_ms(session, queue); /* TIME-1: rounded up */
+    /* TIME-1: the deadline is rounded up by 1 ms. */
+    leased.lease_deadline_ms = row->due_ms + 1 + session_lease_ms(session, queue);
     return leased;
 }
 
-/* Leases the first `count_max` tasks between `at` and `end` to one session. Returns the start of the rest. */
+/* Leases tasks from `at` on, before `end`, to one session: at most `count_max`. Returns the index of the first task
+ * that it did not visit. */
 static uint32_t lease_some(struct core *core, struct session *session, uint32_t at, uint32_t end, uint32_t count_max,
                            struct core_effects *effects) {
     struct draft draft;
@@ -129,7 +132,7 @@ static uint32_t lease_some(struct core *core, struct session *session, uint32_t 
     return at;
 }
 
-/* Limits `count` to the memory for leases and the maximum numbers of leases (CAP-1). */
+/* Returns `count`, reduced if memory for leases or the maximum numbers of leases permit fewer (CAP-1). */
 static uint32_t limit(const struct core *core, uint32_t count) {
     uint64_t fitting = need_lease_room(core) / TASK_BYTES_MAX;
     if (count > AHEAD_TASKS_MAX - core->ahead_count) count = (uint32_t)(AHEAD_TASKS_MAX - core->ahead_count);
@@ -138,8 +141,8 @@ static uint32_t limit(const struct core *core, uint32_t count) {
 }
 
 /* Leases the tasks from `at` to `end`, all of one queue: each consumer with credit gets a fair share. Returns the first
- * task for which no visited consumer has credit. `*out_full`: no other consumer has credit either, or a limit is
- * reached. */
+ * task for which no visited consumer has credit. Sets `*out_full` if the queue's other consumers have no credit either,
+ * or if a limit is reached. */
 static uint32_t lease_run(struct core *core, struct queue *queue, uint32_t at, uint32_t end, uint32_t *records_left,
                           bool *out_full, struct core_effects *effects) {
     uint32_t share = (end - at + queue->taker_count - 1) / queue->taker_count;
@@ -157,8 +160,8 @@ static uint32_t lease_run(struct core *core, struct queue *queue, uint32_t at, u
     return at;
 }
 
-/* Halves the queue's time ahead, because some tasks of the span could not be leased. Otherwise later tasks would use
- * the credit that earlier tasks need. Only the passing of time undoes the halving (near_halvings). */
+/* Halves the queue's time ahead, because some tasks from `at` to `end` could not be leased. Otherwise later tasks would
+ * use the credit that earlier tasks need. The halving is undone only when time passes (near_halvings). */
 static void narrow(struct core *core, struct queue *queue, uint32_t at, uint32_t end) {
     uint64_t now_ms = steady_ms(core);
     uint8_t halvings = near_halvings(core, queue);
@@ -185,7 +188,8 @@ void ahead_lease(struct core *core, uint32_t records_max, struct core_effects *e
         uint32_t end = run_end(core, at, queue);
         bool is_served = queue->taker_count && !queue->paused, is_full = true;
         if (is_served) at = lease_run(core, queue, at, end, &records_max, &is_full, effects);
-        /* If other consumers may have credit, the rest is tried with them later (ahead_note). */
+        /* If is_full is false, consumers that were not visited may have credit. The tasks that are left are leased
+         * later (ahead_note). */
         if (is_served && at < end && is_full) narrow(core, queue, at, end);
         at = end;
     }
@@ -232,7 +236,7 @@ static void withdraw_list(struct core *core, struct session *session, const stru
             if (draft.record_count == RECORDS_PER_FRAME_MAX) break;
             take_back(&draft, task);
         }
-        draft_commit(&draft, NULL, effects); /* removes the tasks from the list */
+        draft_commit(&draft, NULL, effects); /* committing the draft also removes its tasks from the list */
     }
 }
 
@@ -264,8 +268,7 @@ static bool is_outdated(const struct core *core, const struct session *session, 
     return lease_ms != session_lease_ms(session, queue) || steady_ms(core) > task->row.due_ms + lease_ms / 2;
 }
 
-/* Pauses leases ahead of time to the session, because its credit or its place in the order was needed for other tasks.
- */
+/* Pauses leases ahead of time to the session, because more urgent tasks needed its credit. */
 static void rest(const struct core *core, struct session *session) {
     pause_again(&session->ahead_pause, steady_ms(core));
 }
@@ -302,7 +305,8 @@ static bool is_full(const struct departure *departure, const struct task *task) 
            (departure->count && departure->bytes + task->row.blob_size > DELIVERY_SIZE_MAX);
 }
 
-/* Moves the due tasks of one priority to the end of the list of leases. Returns false if the delivery is full. */
+/* Adds the session's due tasks of one priority to the delivery, and makes their leases ordinary ones. Returns false if
+ * the delivery is full. */
 static bool gather_due(struct core *core, struct session *session, uint32_t priority, struct departure *departure,
                        struct core_effects *effects) {
     struct task *next = NULL;
@@ -368,8 +372,8 @@ static void depart(struct core *core, struct session *session, struct core_effec
     *PUSH(effects, deliveries) = (struct core_delivery){
         .session = session->id,
         .lane = session->lane,
-        .after = position +
-                 1, /* LOG-1: `after` is inside the lease's frame; the durable log always ends with a complete frame */
+        .after = position + 1, /* LOG-1: any position inside the lease's frame is enough, because the durable log always
+                                  ends at the end of a frame */
         .tasks = departure.tasks,
         .count = departure.count,
         .departs = true,

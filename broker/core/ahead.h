@@ -25,8 +25,9 @@
 
 #define AHEAD_TASKS_MAX 8192u /* maximum number of tasks that are leased ahead of time */
 #define AHEAD_LATE_MS 20u     /* maximum time after the due time that a lease ahead waits for its consumer */
-#define AHEAD_SPAN_MIN_MS 4u  /* minimum to which a queue's time ahead is halved */
-/* Length of the first pause after a lease ahead did harm; each pause is twice as long, up to the maximum. */
+#define AHEAD_SPAN_MIN_MS 4u  /* a queue's time ahead is not halved below this time */
+/* Length of the first pause after a task that was leased ahead of time delayed another task. Each pause is twice as
+ * long as the previous one, at most AHEAD_REST_MAX_MS. */
 #define AHEAD_REST_MS 250u
 /* A pause stops leases ahead to a session, or the doubling of a queue's time ahead. */
 #define AHEAD_REST_MAX_MS 60000u

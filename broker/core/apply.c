@@ -35,11 +35,9 @@ static uint64_t key_hash_of(const struct row *row, const struct known *known) {
 static int apply_put(struct core *core, const Tarry__TaskPut *put, const struct tally_row *seen,
                      const struct known *known) {
     const struct row *row = &seen->row;
-    struct task *task =
-        put->fresh
-            ? NULL
-            : task_find(core, row->id);   /* a fresh task is not searched: the tally has checked that its id is new */
-    bool was_ahead = task && task->ahead; /* an undelivered lease does not affect lateness */
+    /* The id of a fresh task is new (checked by the tally), so no look-up is needed. */
+    struct task *task = put->fresh ? NULL : task_find(core, row->id);
+    bool was_ahead = task && task->ahead; /* a lease that was not delivered is not counted in the lateness statistics */
     bool is_extended =
         task && task->place == PLACE_LEASED && row->state == ROW_LEASED && row->session == task->row.session;
     if (is_extended) {
@@ -132,18 +130,19 @@ static int apply_record(struct core *core, const Tarry__Record *record, const st
     case TARRY__RECORD__FACT_EPOCH:
         core->epoch = record->epoch->epoch;
         return 0;
-    case TARRY__RECORD__FACT_REDACTION: /* the storage code erases the content */
+    case TARRY__RECORD__FACT_REDACTION: /* the storage code erases the content; the core only marks the outcome */
         outcomes_redacted(core->outcomes, record->redaction->id);
         return 0;
     case TARRY__RECORD__FACT_RECUR:
         return recur_apply(core, record->recur);
-    case TARRY__RECORD__FACT_CLOCK: /* the shell's clock acts on it */
+    case TARRY__RECORD__FACT_CLOCK: /* apply changes no state: the shell adjusts its clock when it reads this record */
     case TARRY__RECORD__FACT_SESSION:
     case TARRY__RECORD__FACT_SESSION_END:
     case TARRY__RECORD__FACT_STOP:
     case TARRY__RECORD__FACT_REFUSED:
     case TARRY__RECORD__FACT_ALONE:
-        return 0; /* these records are only for readers of the log: a session survives a restart only by its leases */
+        return 0; /* these records change no state; they inform readers of the log. A restart restores sessions from
+                     their leases */
     case TARRY__RECORD__FACT__NOT_SET:
     default:
         return CORE_NONSENSE;

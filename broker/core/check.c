@@ -43,7 +43,7 @@ static uint64_t check_line(struct core *core, const struct line_state *line) {
     assert(line->leases_early == queue->policy.lease_before_due);
     assert(ready_check(&line->ready) && ready_check(&line->early) && early == line->early.count);
     if (queue->policy.lease_before_due)
-        assert(near == ready + early); /* each task is ready or leasable, and none is pending */
+        assert(near == ready + early); /* each near task is ready or early; none is in PLACE_PENDING */
     const uint32_t bit = 1u << (line->line.base * PRIORITY_COUNT + line->line.priority);
     assert(!(queue->early_mask & bit) == !early && !(queue->ready_mask & bit) == !ready);
     const struct ready_node *first = ready_min(&line->early);
@@ -106,7 +106,8 @@ static void check_ahead(const struct core *core) {
         }
         assert(count == session->ahead_count && count <= session->lease_count);
         bool is_behind = session->sending && steady_ms(core) <= session->sending_ms + AHEAD_LATE_MS;
-        assert(!session->due_mask || session->changed || is_behind); /* no other exceptions than the two of A-4 */
+        /* only its two exceptions permit due tasks after a step. */
+        assert(!session->due_mask || session->changed || is_behind);
         ahead += count;
     }
     assert(ahead == core->ahead_count);

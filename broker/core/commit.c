@@ -72,7 +72,7 @@ static struct demand demand_of(const struct core *core, const struct core_reques
             break;
         case NAMES_TASK:
         case NAMES_DEAD_TASK:
-        case NAMES_PAST_TASKS: /* any of the tasks may be found to be expired */
+        case NAMES_PAST_TASKS: /* the operation may find that one of the tasks has expired, and then records its end */
             demand.changes++;
             demand.jobs += is_job(op);
             if (op->op_case == TARRY__OP__OP_DEAD) need_dead(&demand.need, op->dead);
@@ -85,7 +85,7 @@ static struct demand demand_of(const struct core *core, const struct core_reques
             if (op->op_case == TARRY__OP__OP_NACK && *op->nack->reason) need_sentence(&demand.need);
             if (op->op_case == TARRY__OP__OP_FAN_OUT) demand.schedules += need_shares(&demand.need, core, op->fan_out);
             break;
-        case NAMES_DEFINITION: /* definitions have memory of their own */
+        case NAMES_DEFINITION: /* definitions are stored in a table of their own, not in the region */
         case NAMES_NOTHING:
             break;
         }
@@ -96,7 +96,7 @@ static struct demand demand_of(const struct core *core, const struct core_reques
 /* Reason for refusing a commit before anything is decided. BUSY: a retry may succeed. TOO_LARGE: a retry never
  * succeeds. */
 struct lack {
-    const char *sentence; /* NULL: the commit is not refused */
+    const char *sentence; /* error message; NULL: the commit is not refused */
     Tarry__Code code;
 };
 
@@ -128,8 +128,8 @@ static struct lack lacks_memory(const struct core *core, const struct demand *de
 }
 
 /* Checks the capacity for a commit. Acks, extends and releases of leased tasks always pass, because these tasks are in
- * memory. Two kinds of settling may use the reserve: a nack with a sentence, and settling a formerly leased task that
- * only the index holds. */
+ * memory. Two operations may use the reserved memory: a nack that gives a reason, and an operation that settles a
+ * formerly leased task which only the index holds. */
 static struct lack lacks_capacity(struct core *core, const struct core_request *request) {
     struct demand demand = demand_of(core, request);
     if (demand.schedules && core->overlay_count > core->options.index_lag_max)
@@ -260,8 +260,9 @@ static void decide_alone(struct core *core, const struct core_request *request, 
     decide_one(&d, request, i, queue, result);
 }
 
-/* Aborts an atomic commit with a refusal: nothing takes effect. Decides each refused operation again alone, because its
- * answer must not depend on the effect of another operation (TRUE-1). All other operations get ABORTED. */
+/* Aborts an atomic commit: none of its operations takes effect. Decides each refused operation a second time, without
+ * the effects of the operations before it, because its answer must not depend on them (TRUE-1). All other operations
+ * get ABORTED. */
 static void abort_all(struct core *core, const struct core_request *request, struct facts_table *facts,
                       const struct queue *const *queues, Tarry__CommitReply *reply, struct core_effects *effects) {
     reply->aborted = true;

@@ -142,7 +142,8 @@ void core_free(struct core *core) {
 /* ---- recovery */
 
 static void set_now(struct core *core, const struct instant *now) {
-    if (now->steady_ns > core->now.steady_ns) core->now.steady_ns = now->steady_ns; /* TIME-2: never decreases */
+    /* TIME-2: the time never decreases. */
+    if (now->steady_ns > core->now.steady_ns) core->now.steady_ns = now->steady_ns;
     if (now->wall_ns > core->now.wall_ns) core->now.wall_ns = now->wall_ns;
 }
 
@@ -162,10 +163,12 @@ void core_restore(struct core *core, const struct core_base *base) {
 int core_restore_queue(struct core *core, const Tarry__QueuePut *put) {
     if (!queue_number_is_valid(put->number)) return CORE_NONSENSE;
     const uint32_t number = core->tally.queues[queue_place(put->number)].number;
-    if (number && number != put->number) return 0; /* another queue has the place now; this row is only history */
+    /* Another queue took this queue's place later, so this record is outdated. */
+    if (number && number != put->number) return 0;
     int error = queue_apply(core, put);
     if (error) return error;
-    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) { /* tasks in the index only are beyond the horizon */
+    /* Tasks that only the index holds lie beyond the horizon. */
+    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
         struct line_state *line = &queue_at(core, put->number)->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
         if (line_index_only(core, line)) line->horizon = (struct due){0, 0};
     }
@@ -175,7 +178,8 @@ int core_restore_queue(struct core *core, const Tarry__QueuePut *put) {
 int core_restore_lease(struct core *core, const struct row *row) {
     if (row->state != ROW_LEASED || !queue_has_place(core, row->queue)) return CORE_NONSENSE;
     struct task *task = task_new(core, row, row_key(row).hash, false);
-    if (!task) return CORE_NO_MEMORY; /* cannot happen in a region of the same size (LEASES_SHARE) */
+    /* Leases use at most a fixed share of the region (LEASES_SHARE), so all fit into a region of the same size. */
+    if (!task) return CORE_NO_MEMORY;
     task->hash = row_hash(row);
     if (!serial_is_free(task)) return CORE_NONSENSE; /* SERIAL-1 */
     lease_take(core, task);
@@ -267,7 +271,8 @@ static void start(struct core *core, const struct core_event *event, struct core
     core->started = true;
     core->following = false;
     core->epoch = event->start.epoch;
-    core->session_next = (uint64_t)event->start.epoch << 32 | 1; /* unique, because no earlier start used this range */
+    /* Unique, because each epoch has its own range of session ids. */
+    core->session_next = (uint64_t)event->start.epoch << 32 | 1;
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 2);
     draft.client = event->start.who;
@@ -349,8 +354,8 @@ static void lane_gone(struct core *core, uint64_t id, struct core_effects *effec
     struct session *session = session_find(core, id);
     if (!session || !session_is_present(session)) return;
     if (session->sending && !session->sending_again) {
-        session->gone = true; /* LANE_SENT will follow: only it says whether the delivery was sent; if not, it costs no
-                                 attempt (TRUE-1) */
+        session->gone = true; /* The session ends when LANE_SENT arrives: only that event says whether the delivery was
+                                 sent. If it was not sent, no attempt is counted (TRUE-1). */
     } else {
         session_gone(core, session, TARRY__SESSION_END__CAUSE__PIPE_LOST, effects);
     }
@@ -457,8 +462,8 @@ static bool has_more_to_do(const struct core *core) {
     return checks || near_is_trimming(core) || near_is_promoting(core) || near_is_relieving(core);
 }
 
-/* Returns true if ready tasks can be delivered at once, because a later part of this step made that possible. They must
- * not wait for the next event (CALM-1). */
+/* Returns true if ready tasks can be delivered at once, because this step made them ready, or made leases possible,
+ * after its deliveries. They must not wait for the next event (CALM-1). */
 static bool may_deliver_now(const struct core *core, bool could_lease) {
     bool is_serving =
         core->started && !core->stopping && !core->full && (core->serving.count || can_move(core)) && may_lease(core);
@@ -508,7 +513,7 @@ bool core_may_free(const struct core *core) {
 }
 
 static void dispatch_event(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    assert(event->kind != CORE_FOLLOW); /* follow() handles it */
+    assert(event->kind != CORE_FOLLOW); /* core_step passes this event to follow() */
     switch (event->kind) {
     case CORE_START:
         start(core, event, effects);
@@ -565,8 +570,8 @@ static void dispatch_event(struct core *core, const struct core_event *event, st
     }
 }
 
-/* Returns when a frame must follow the last one, so that the log shows that the broker serves (overdue.h); UINT64_MAX:
- * never. A log that is not durable has frames on the way. */
+/* Returns when the broker must write another frame, so that the log shows that it was serving (overdue.h). Returns
+ * UINT64_MAX if no frame is needed: for example, while written frames are not durable yet. */
 static uint64_t mark_at_ms(const struct core *core) {
     bool is_wanted = core->overdue_queues && core->started && !core->stopping && core->durable == core->position;
     return is_wanted ? core->recorded.steady_ns / 1000000 + OVERDUE_MARK_MS : UINT64_MAX;
@@ -591,15 +596,15 @@ static void seal_when_idle(struct core *core, struct core_effects *effects) {
     core->seal_at_ms = UINT64_MAX;
 }
 
-/* Sets the time to that of the event. A delayed event counts from its arrival, which may be earlier than the time of an
- * event already handled. Then it counts from that later time, on both clocks. Reason: a later start continues by the
- * difference of the two clocks. If the wall clock was set during the delay and only the steady clock advanced here,
- * timers would expire too early (TIME-1; history 20714502). */
+/* Sets the time to that of the event. The time of a delayed event is that of its arrival, which may be earlier than the
+ * time of an event already handled. Then the event gets that later time, on the steady clock and on the wall clock.
+ * Reason: after a restart, the time continues by the difference of the two clocks. If the wall clock was set during the
+ * delay and only the steady clock advanced here, timers would expire too early (TIME-1; history 20714502). */
 static void set_now_of(struct core *core, const struct core_event *event) {
     struct instant now = event->now;
     uint64_t behind_ns = core->now.steady_ns > now.steady_ns ? core->now.steady_ns - now.steady_ns : 0;
-    if (behind_ns > event->age_ns)
-        behind_ns = event->age_ns; /* a larger difference can only come from the clocks of two nodes */
+    /* The difference exceeds the event's age only if it comes from the clocks of two nodes. */
+    if (behind_ns > event->age_ns) behind_ns = event->age_ns;
     now.wall_ns += behind_ns;
     set_now(core, &now);
 }

@@ -71,7 +71,7 @@ int core_restore_lease(struct core *core, const struct row *row);
 int core_restore_producer(struct core *core, uint64_t producer, uint64_t used_ms, uint64_t floor, uint64_t owner);
 int core_restore_result(struct core *core, uint64_t producer, uint64_t sequence, uint64_t position);
 int core_restore_job(struct core *core, const Tarry__JobPut *job);
-/* Restores a definition, whose before_hash is 0. */
+/* Restores a definition from the index. before_hash of the record must be 0. */
 int core_restore_definition(struct core *core, const Tarry__DefinitionPut *put);
 /* Restores a recurrence with its present state. `next`: row of the next occurrence's task; NULL: the task has ended. */
 int core_restore_recur(struct core *core, const Tarry__RecurPut *put, const struct row *next, size_t open_live);
@@ -183,9 +183,9 @@ struct core_facts {
 enum core_calendar_found {
     CALENDAR_FOUND,
     CALENDAR_BEHIND,   /* the index has not yet absorbed all that was recorded when the question arrived */
-    CALENDAR_COUNTING, /* the index is counting again after an update of the program; tasks with ids below `counted` are
-                          counted, and `next_id` is the end */
-    CALENDAR_TOO_MUCH, /* one request may not read so many entries */
+    CALENDAR_COUNTING, /* after an update of the program, the index counts all tasks again. Until now it has counted the
+                          tasks with ids below `counted`; it is complete at `next_id` */
+    CALENDAR_TOO_MUCH, /* the request needs more entries than one request may read */
 };
 struct core_calendar {
     /* the question */
@@ -219,7 +219,7 @@ struct core_refusal {
 };
 
 struct core_request {                 /* REQUEST */
-    uint64_t ticket;                  /* copied into the reply; 0: no reply is wanted */
+    uint64_t ticket;                  /* number that is copied into the reply; 0: no reply is wanted */
     const Tarry__Request *message;    /* the request, already checked by check.h */
     const struct core_caller *caller; /* NULL: a caller without restrictions */
     const char *peer;                 /* the client's network address, at most PEER_SIZE_MAX bytes; NULL: not known */
@@ -266,7 +266,8 @@ struct core_loaded { /* data of WINDOW: rows that the effect core_window request
     const struct row *rows;
     size_t row_count;
     struct due through;
-    bool more; /* these rows are one piece, `through` is its last row, and other pieces follow */
+    bool more; /* these rows are only a part of the window: `through` is the last row of this part, and other parts
+                  follow */
 };
 
 struct core_paged { /* data of PAGE: rows that the effect core_page requested */
@@ -284,12 +285,12 @@ struct core_alone { /* ALONE */
 
 struct core_event {
     enum core_event_kind kind;
-    bool behind; /* `now` is some time ago and more events are queued. No delivery starts, because its lease would start
-                    at `now` */
-    bool no_room;       /* the disk has no room for new tasks: no recurrence advances */
-    bool full;          /* too much data is being sent, so no delivery starts. A TICK follows when this ends */
-    struct instant now; /* when the event was received; the core first does what was due before this time, and nothing
-                           later (TIME-2) */
+    bool behind;  /* `now` is in the past, because more events are queued. No delivery starts, because its leases would
+                     start in the past too */
+    bool no_room; /* the disk has no room for new tasks: no recurrence advances */
+    bool full;    /* too much data is being sent, so no delivery starts. A TICK follows when this ends */
+    struct instant now; /* when the event was received; the core first handles the timers that expired before this time,
+                           and no later ones (TIME-2) */
     uint64_t age_ns;    /* age of `now` in ns */
     uint64_t late_ns;   /* the event may have arrived up to this many ns after `now`; its relative times count from that
                            time (TIME-1) */
@@ -348,7 +349,8 @@ struct core_delivered {
 struct core_delivery { /* one message to a consumer; may be sent once the log is durable up to `after` */
     uint64_t session;
     uint32_t lane;
-    uint64_t turn; /* turn of the lane (lane_state.h); set by the shell */
+    uint64_t turn; /* value of lanes_turn (lanes.h), which changes when another session gets the lane; set by the
+                      shell */
     uint64_t after;
     const struct core_delivered *tasks;
     size_t count;
@@ -455,10 +457,10 @@ uint64_t core_live(const struct core *core);     /* number of tasks pending, rea
  * request with the rows. */
 struct core_list_plan {
     uint32_t queue;  /* 0: the queue does not exist, so step without rows */
-    uint32_t states; /* mask of 1 << enum row_state */
+    uint32_t states; /* wanted states, as a mask of 1 << enum row_state */
     uint64_t due_from_ms;
     uint64_t due_to_ms; /* exclusive */
-    const char *prefix; /* borrowed from the request */
+    const char *prefix; /* prefix of the wanted keys; borrowed from the request */
     size_t prefix_size;
     struct due after;
     size_t count_max;

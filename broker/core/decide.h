@@ -62,8 +62,8 @@ void describe_tokenless(Tarry__OpResult *result, const struct row *row);
 void describe_outcome(Tarry__OpResult *result, const struct outcome *outcome);
 /* Computes the due time and base of a When. Returns false after refusing a time more than ten years ahead. */
 bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, uint8_t *out_base);
-/* Moves the due time of a task that is scheduled or moved within the queue's spread, by its id; never earlier (TIME-1).
- */
+/* Adds a delay below the queue's spread_ms to the due time of a task that is scheduled or moved. The delay is computed
+ * from the task's id. The task is never due earlier (TIME-1). */
 void row_spread(const struct decision *d, const struct queue *queue, struct row *row);
 /* Returns in `out` the row of a dead task that becomes live again: due now, attempts reset. */
 void row_revive(const struct core *core, const struct row *row, struct row *out);

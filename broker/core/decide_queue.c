@@ -34,7 +34,8 @@ static bool may_push(const struct decision *d) {
 /* Returns NULL if lease_before_due may change, otherwise the reason. A change would move each waiting task to another
  * place. So the queue must have no waiting task, and no operation of this commit may have created one. */
 static const char *keeps_early(const struct decision *d, const struct queue *queue) {
-    const bool has_dead = d->core->tally.queues[queue_place(queue->number)].dead > 0; /* one may have a serial name */
+    /* The dead letters count, because one of them may have a serial name. */
+    const bool has_dead = d->core->tally.queues[queue_place(queue->number)].dead > 0;
     if (queue_waiting(d->core, queue) || queue_in_flight(d->core, queue) || has_dead)
         return "lease_before_due cannot change while the queue has tasks";
     return d->draft->has_tasks ? "lease_before_due must be set before the operations on tasks of its commit" : NULL;

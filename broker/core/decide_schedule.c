@@ -6,7 +6,7 @@ static bool takes_over(const Tarry__Schedule *schedule, uint64_t due_ms, const s
     case TARRY__SCHEDULE__ON_CONFLICT__REPLACE:
         return true;
     case TARRY__SCHEDULE__ON_CONFLICT__EARLIER:
-        return due_ms < holder->due_ms - holder->spread_ms; /* both as they were asked for */
+        return due_ms < holder->due_ms - holder->spread_ms; /* compares the requested due times, without the spread */
     case TARRY__SCHEDULE__ON_CONFLICT__LATER:
         return due_ms > holder->due_ms - holder->spread_ms;
     case TARRY__SCHEDULE__ON_CONFLICT__REJECT:

@@ -128,7 +128,7 @@ static void find_by_key(struct decision *d, const struct queue *topic, const Tar
 }
 
 bool shares_find(struct decision *d, const Tarry__Ref *ref, struct shares *out) {
-    /* With another outcome, the reference names another task, which has ended since. */
+    /* If the outcome is another one, the reference names a later task, which has ended without shares. */
     if (d->result->outcome != TARRY__OUTCOME__SHARED && d->result->outcome != TARRY__OUTCOME__UNKNOWN) return false;
     const Tarry__OpResult before = *d->result;
     const struct queue *topic = ref->id ? NULL : queue_find(d->core, ref->queue);

@@ -79,8 +79,10 @@ static void gather(struct core *core, struct queue *queue, const struct session 
             near_unplace(core, task);
             continue;
         }
-        if (task->row.serial_size) near_hold(core, task); /* SERIAL-1: no other of its name is offered */
-        /* Removed here, because the next turn would find it again; apply would remove it only later. */
+        /* SERIAL-1: no other task with the same serial name is offered. */
+        if (task->row.serial_size) near_hold(core, task);
+        /* Removes the task from its heap now, because near_next_ready would return it again. apply runs only when the
+         * draft is committed. */
         near_unplace(core, task);
         assert((task->row.due_ms <= base_ms(core, task->row.base)) != early); /* TIME-1 */
         struct row leased = row_leased(core, queue, session, &task->row);
@@ -107,7 +109,7 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, struct ses
     draft_commit(&batch.draft, NULL, effects);
     if (!batch.count) return (uint32_t)batch.draft.record_count; /* all tasks were expired */
     if (!session_is_mover(session->id)) gate_use(core, queue, batch.count);
-    if (gate_limits(queue)) near_update_serving(core, queue); /* update once for the batch, not for each lease */
+    if (gate_limits(queue)) near_update_serving(core, queue); /* once for the whole batch, instead of once per lease */
     for (uint32_t i = 0; i < batch.count;
          i++) { /* copy the keys, because a task may change before its message is made */
         struct row *row = &batch.tasks[i].row;

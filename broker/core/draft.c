@@ -47,7 +47,8 @@ void draft_init_for(struct draft *draft, struct core *core, struct arena *arena,
     draft->principal = session->principal;
 }
 
-/* Returns the link in the id table that points to the task's entry, or to which it would be added. */
+/* Returns the address of the link in the id table that points to the task's entry, or of the NULL link to which the
+ * entry would be added. */
 static struct draft_entry **place_of(struct draft *draft, uint64_t id) {
     struct draft_entry **at = &draft->by_id[id_slot(id, draft->table_mask)];
     for (; *at && (*at)->known.row.id != id; at = &(*at)->by_id_next) draft->core->visits++;
@@ -84,8 +85,8 @@ static void enter_key(struct draft *draft, struct draft_entry *entry) {
     *slot = entry;
 }
 
-/* Enters the records since the last call, in order. Each table is built at its first look-up, because many drafts do
- * not need it: acks use no keys, new tasks no ids, and leases neither. */
+/* Enters the draft's records since the last call into one hash table, in order. Each table is built at its first
+ * look-up, because many drafts do not need it: acks look up no keys, new tasks no ids, and leases neither of them. */
 static void enter_all(struct draft *draft, struct draft_entry ***table, size_t *entered,
                       void (*enter)(struct draft *draft, struct draft_entry *entry)) {
     if (!*table) *table = must_alloc(draft->arena, (draft->table_mask + 1) * sizeof(struct draft_entry *));
@@ -167,8 +168,8 @@ static bool find_key(struct draft *draft, const struct task_key *key, enum prefe
         for (const struct row *row = facts_first(draft->facts_table, key); row;
              row = facts_next(draft->facts_table, row)) {
             draft->core->visits++;
-            bool is_known =
-                entry_of(draft, row->id) || task_find(draft->core, row->id); /* memory has priority over facts */
+            /* A task in the draft or in memory is newer than its row among the facts. */
+            bool is_known = entry_of(draft, row->id) || task_find(draft->core, row->id);
             if (is_known) continue;
             struct known known = known_of_row(row);
             prefer(best, &found, &known, preference);
@@ -435,7 +436,7 @@ void draft_commit(struct draft *draft, const struct draft_commit *commit, struct
     const uint8_t *bytes = frame_body_pack(&body, end);
     size_t size = (size_t)(end - bytes);
     assert(size <= FRAME_BODY_SIZE_MAX &&
-           draft->blob_size <= FRAME_BLOB_SIZE_MAX); /* ensured by the limits of requests */
+           draft->blob_size <= FRAME_BLOB_SIZE_MAX); /* the limits of requests ensure these sizes */
     *PUSH(effects, appends) = (struct core_append){
         .position = core->position,
         .type = FRAME_COMMIT,

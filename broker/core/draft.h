@@ -28,11 +28,11 @@ struct draft {
     size_t table_mask;
     struct draft_queue **queues;                  /* changes of queues, by number; NULL: no change yet */
     uint32_t groups;                              /* queues that become groups in this draft */
-    uint32_t pushes;                              /* queues without a push URL that get one in this draft */
+    uint32_t pushes;                              /* number of queues without a push URL that get one in this draft */
     bool has_job;                                 /* the draft starts a job */
     bool has_tasks;                               /* the draft has a record about a task */
     struct draft_definition **definitions;        /* changes of definitions, by name; NULL: no change yet */
-    uint32_t define_count;                        /* number of defines in this commit until now */
+    uint32_t define_count;                        /* number of Define operations decided in this commit so far */
     uint64_t define_size;                         /* bytes of the definitions that this commit sets (definition_size) */
     const char *define_space;                     /* space of the definitions that this commit sets; NULL: none yet */
     const Tarry__RecurPut *recurs[RECUR_OPS_MAX]; /* recurrences that operations of the draft set or change */

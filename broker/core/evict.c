@@ -37,7 +37,8 @@ static int compare_due(const void *a, const void *b) {
     return due_before(*y, *x) - due_before(*x, *y);
 }
 
-static uint64_t next_random(struct core *core) { /* xorshift64*: Vigna 2016 */
+/* Returns the next number of a random generator (xorshift64*, Vigna 2016). */
+static uint64_t next_random(struct core *core) {
     uint64_t x = core->random;
     x ^= x >> 12;
     x ^= x << 25;
@@ -81,7 +82,8 @@ static struct due halfway(struct core *core, const struct line_state *line) {
     size_t count = is_small ? sample_list(core, line, sample) : sample_table(core, line, sample);
     if (!count) return row_due(&TAILQ_FIRST(&line->near)->row);
     qsort(sample, count, sizeof *sample, compare_due);
-    if (due_before(sample[0], sample[count - 1])) return sample[(count - 1) / 2]; /* of two tasks, one is kept */
+    /* With two tasks in the sample, the first is kept. */
+    if (due_before(sample[0], sample[count - 1])) return sample[(count - 1) / 2];
     return (struct due){.due_ms = sample[0].due_ms, .id = sample[0].id - 1};
 }
 
@@ -137,7 +139,8 @@ void near_relieve(struct core *core) {
         bool is_on = core->evicting || (memory_is_scarce(core) && begin_eviction(core));
         core->is_scarce = is_on;
         if (!is_on) return;
-        /* Sampling counts as visits too: the removal begins in this step or in the next. */
+        /* The sample counts as visits, too, so this step may have no visits left. Then the next step begins the
+         * removal. */
         if (core->visits < until) evict_next(core, core->evicting);
     }
 }

@@ -14,8 +14,8 @@
 #include "tasks.h"
 
 struct facts_node {
-    const struct row *row;   /* the row; NULL in the table of wants */
-    const struct want *want; /* the wanted id or key; set in the table of wants */
+    const struct row *row;   /* NULL in the table of wanted rows */
+    const struct want *want; /* id or key of a wanted row; NULL in the tables of rows */
     struct facts_node *next;
 };
 
@@ -24,7 +24,7 @@ struct facts_table {
     uint64_t salt;
     struct facts_node **rows_by_id; /* NULL: the table has no rows */
     struct facts_node **rows_by_key;
-    struct facts_node **wants; /* NULL: the table has no wants */
+    struct facts_node **wants; /* NULL: no rows are wanted */
 };
 
 static struct facts_node **slots_new(const struct facts_table *table, struct arena *arena) {
@@ -65,7 +65,7 @@ static bool insert_rows(struct facts_table *table, const struct core_facts *fact
     return true;
 }
 
-/* Builds a table with space for `want_count` wants. Returns NULL if the arena is exhausted. */
+/* Builds a table with space for `want_count` wanted rows. Returns NULL if the arena is exhausted. */
 static struct facts_table *facts_table_sized(const struct core_facts *facts, size_t want_count, uint64_t salt,
                                              struct arena *arena) {
     struct facts_table *table = arena_alloc(arena, sizeof *table);
@@ -113,7 +113,7 @@ const struct row *facts_next(const struct facts_table *table, const struct row *
     return node ? match_from(node->next, &key) : NULL;
 }
 
-/* Returns true if the list of wants already has this id. */
+/* Returns true if the list of wanted rows already has this id. */
 static bool facts_asked_id(const struct facts_table *table, uint64_t id) {
     if (!table->wants) return false;
     for (const struct facts_node *node = table->wants[id_slot(id, table->mask)]; node; node = node->next) {
@@ -122,7 +122,8 @@ static bool facts_asked_id(const struct facts_table *table, uint64_t id) {
     return false;
 }
 
-/* Returns true if this key is already a want. `live_only`: only the live task with the key is needed. */
+/* Returns true if the list of wanted rows already has this key. `live_only`: only the live task with the key is needed.
+ */
 static bool facts_asked_key(const struct facts_table *table, const struct task_key *key, bool live_only) {
     const struct facts_node *node = table->wants ? table->wants[hash_slot(key->hash, table->salt, table->mask)] : NULL;
     for (; node; node = node->next) {
@@ -141,14 +142,14 @@ struct wanting {
     struct core *core;
     struct arena *arena;
     const struct core_filter *filter; /* NULL: every key may exist */
-    struct facts_table *asked;        /* the event's earlier wants, and those added now */
+    struct facts_table *asked;        /* the rows that were wanted for this event before, and those added now */
     struct want *wants;
     size_t count;
     size_t capacity;
     bool is_exhausted; /* the arena is exhausted */
 };
 
-/* Enlarges the list of wants. Returns false if the arena is exhausted. */
+/* Enlarges the list of wanted rows. Returns false if the arena is exhausted. */
 static bool grow_wants(struct wanting *w) {
     if (w->count < w->capacity) return true;
     size_t grown = w->capacity ? w->capacity * 2 : 16;
@@ -161,8 +162,8 @@ static bool grow_wants(struct wanting *w) {
 }
 
 static void want(struct wanting *w, const struct want *item, uint64_t key_hash) {
-    /* Copy the wanted key, so that two equal keys in a commit become one want. The copy stays valid when the list
-     * grows. */
+    /* Copy the wanted row: the copy stays valid when the list grows, so a later equal key is found and not added again.
+     */
     struct want *copy = arena_alloc(w->arena, sizeof *copy);
     if (copy) *copy = *item;
     if (!copy || !grow_wants(w) || !insert_want(w->asked, w->arena, copy, key_hash)) {
@@ -179,8 +180,8 @@ static void prefetch_end(const struct core *core, const struct task *task) {
     outcomes_prefetch(core->outcomes, task->key_hash);
 }
 
-/* Adds a want for the task, unless it is in memory or its outcome is remembered. Returns the outcome; NULL: the task is
- * live or dead, or its outcome is unknown. */
+/* Requests the task's row, unless the task is in memory or its outcome is remembered. Returns the outcome; NULL: the
+ * task is live or dead, or its outcome is unknown. */
 static const struct outcome *want_id(struct wanting *w, uint64_t id) {
     if (!id || id >= w->core->tally.next_id) return NULL;
     const struct task *task = task_find(w->core, id);
@@ -199,24 +200,25 @@ static void want_rows(struct wanting *w, const struct task_key *key, bool live_o
     want(w, &item, key->hash);
 }
 
-/* Adds a want for the live task and the dead tasks with the key, even if some of them are in memory. */
+/* Requests the rows of the live task and of the dead tasks with the key, even if some of them are in memory. */
 static void want_any_key(struct wanting *w, const struct task_key *key) {
     want_rows(w, key, false);
 }
 
-/* Adds a want whether a live task has the key. Does not read dead letters, because one key may have very many. */
+/* Requests the row of the live task with the key, if the task is not in memory. Does not read dead letters, because
+ * very many may have the same key. */
 static void want_live_key(struct wanting *w, const struct task_key *key) {
     if (!key->size || task_find_live(w->core, key)) return;
     want_rows(w, key, true);
 }
 
-/* Adds wants for the shares of a task that went to its groups. */
+/* Requests the rows of the shares of a task that went to its groups. */
 static void want_shares(struct wanting *w, const struct outcome *outcome) {
     if (!outcome || outcome->cause != TARRY__CAUSE__CAUSE_SHARED) return;
     for (uint32_t i = 0; i < outcome->deliveries && i < GROUPS_MAX; i++) (void)want_id(w, outcome->session + i);
 }
 
-/* Adds wants for whether live tasks of the topic's groups have the key. */
+/* Requests the rows of live tasks with the key in the topic's groups. */
 static void want_group_keys(struct wanting *w, const struct queue *topic, const struct task_key *key) {
     const struct queue *group = NULL;
     if (!key->size) return;
@@ -226,13 +228,14 @@ static void want_group_keys(struct wanting *w, const struct queue *topic, const 
     }
 }
 
-/* Adds wants for whether a live task of the queue or of its groups has the key of a new task. */
+/* Requests the rows of live tasks that have the key of a new task, in the queue and in its groups. */
 static void want_new_task(struct wanting *w, const struct task_key *key) {
     if (key->size) want_group_keys(w, queue_at(w->core, key->queue), key);
     want_live_key(w, key);
 }
 
-/* Adds the wants of a fan-out. The task itself is in memory, because it is leased. */
+/* Requests the rows that a fan-out needs: live tasks of the groups with the task's key. The task itself is in memory,
+ * because it is leased. */
 static void want_fan_out(struct wanting *w, uint64_t id) {
     const struct task *task = task_find(w->core, id);
     if (!task) return;
@@ -255,8 +258,8 @@ static void want_ref(struct wanting *w, const Tarry__Ref *ref) {
     want_group_keys(w, queue, &key);
 }
 
-/* Adds a want for a dead letter by id or key, even if a live task has the same key. If the operation requeues the
- * letter, also for the task that has its key now. */
+/* Requests the row of a dead letter by id or key, even if a live task has the same key. If the operation requeues the
+ * dead letter, also requests the row of a live task with its key. */
 static void want_dead(struct wanting *w, const Tarry__Ref *ref) {
     if (!ref) return;
     if (!ref->id) {
@@ -272,7 +275,7 @@ static void want_dead(struct wanting *w, const Tarry__Ref *ref) {
     want_live_key(w, &key);
 }
 
-/* Adds wants for whether any of the tasks to redact is live; by key, whether a live or dead task has the key. */
+/* Requests the rows that tell whether any of the tasks to redact is live or, if a key names them, live or dead. */
 static void want_redact(struct wanting *w, const Tarry__Ref *ref, const struct core_past *past) {
     if (!ref) return;
     const struct queue *queue = ref->id ? NULL : queue_find(w->core, ref->queue);
@@ -295,7 +298,7 @@ static void want_redact(struct wanting *w, const Tarry__Ref *ref, const struct c
 #define WANT_NAMES_QUEUE(m) (void)(m) /* the operation needs no task */
 #define WANT_NAMES_DEFINITION(m) (void)(m)
 
-/* Adds the wants of one operation. `key` is the key of a new task. */
+/* Requests the rows that one operation needs. `key` is the key of a new task. */
 static void want_op(struct wanting *w, const Tarry__Op *op, const struct task_key *key, const struct core_past *past) {
     if (op->op_case == TARRY__OP__OP_FAN_OUT) want_fan_out(w, op->fan_out->id);
     switch (op->op_case) {
@@ -310,7 +313,7 @@ static void want_op(struct wanting *w, const Tarry__Op *op, const struct task_ke
 
 /* Id and key in an operation. */
 struct named {
-    uint64_t id;         /* 0: no id */
+    uint64_t id;         /* id in the operation; 0: it names no id */
     struct task_key key; /* key of a new task */
 };
 
@@ -323,9 +326,9 @@ static void name(const struct core *core, const Tarry__Op *op, struct named *out
     if (queue) out->key = task_key_of(queue->number, (const char *)key.data, key.len);
 }
 
-/* Distance, in operations, between a prefetch and the use of the prefetched data. One commit may contain thousands of
- * schedules and acks. For each, its bucket is prefetched first, the bucket's first task this many operations later, and
- * both are used this many operations after that. Without the prefetches, each look-up would wait for memory twice. */
+/* Number of operations between two prefetches for the same operation, and between the second one and the use of its
+ * data. The first prefetches the operation's table bucket, the second the bucket's first task. Without them, each
+ * look-up in a commit of thousands of operations would wait for memory twice. */
 #define AHEAD 16u
 
 static void want_ops(struct wanting *w, const struct core_request *request) {
@@ -353,7 +356,7 @@ static void want_ops(struct wanting *w, const struct core_request *request) {
     }
 }
 
-/* For a page of a job that requeues dead tasks: adds wants for whether a live task has one of their keys. */
+/* Handles a page of a job that requeues dead tasks: requests the rows of live tasks that have their keys. */
 static void want_page(struct wanting *w, const struct core_paged *page) {
     const struct job *job = job_find(w->core, page->job);
     if (!job || job->what != TARRY__JOB_PUT__WHAT__REQUEUE_ALL) return;
@@ -365,8 +368,8 @@ static void want_page(struct wanting *w, const struct core_paged *page) {
     }
 }
 
-/* Returns the maximum number of wants of the event. The number of shares is only an estimate: the table works with more
- * wants, too. */
+/* Returns the maximum number of rows to read for the event, for the size of a hash table. The number of shares is only
+ * an estimate; the table also works with more rows. */
 static size_t wants_max(const struct core_event *event) {
     if (event->kind == CORE_PAGE) return event->page.row_count;
     if (event->request.message->body_case == TARRY__REQUEST__BODY_GET) return 1;

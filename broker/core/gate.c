@@ -20,7 +20,7 @@ bool gate_rates_equal(const Tarry__Policy *a, const Tarry__Policy *b) {
 }
 
 const char *gate_problem(const Tarry__Policy *policy) {
-    if (!policy->rate) return NULL; /* a burst without a rate is allowed: it is kept for a later rate */
+    if (!policy->rate) return NULL; /* a burst without a rate is allowed: it takes effect when a rate is set */
     if (policy->burst && policy->burst < allowed_in(policy, RATE_BURST_MIN_MS))
         return "burst is too small for this rate: it must be at least the number of tasks that the rate allows in 2 ms";
     if (policy->burst > 1 && policy->burst > allowed_in(policy, RATE_BURST_MAX_MS))

@@ -24,7 +24,8 @@ const char *group_names(const struct queue *topic, struct arena *arena);
 
 struct shares {
     struct known known[GROUPS_MAX]; /* the shares that are live or dead letters */
-    enum resolved how[GROUPS_MAX];  /* by index in `known`: RESOLVED_LIVE or RESOLVED_DEAD */
+    /* State of the share in `known` with the same index: RESOLVED_LIVE or RESOLVED_DEAD. */
+    enum resolved how[GROUPS_MAX];
     size_t count;
     const struct outcome *ended[GROUPS_MAX]; /* the ended shares whose outcomes are remembered */
     size_t ended_count;

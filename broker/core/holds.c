@@ -17,8 +17,8 @@ void core_unhold(struct core *core, int hold) {
     assert(hold >= 0 && hold < (int)HOLDS_MAX && core->holds[hold]);
     core->holds[hold] = 0;
     core->hold_count--;
-    /* A follower may be waiting for just this memory (core_may_replay). No other event would cause a step, so demand
-     * one. */
+    /* A follower may be waiting for the memory that this hold kept in use (core_may_replay). Request a step, because no
+     * other event would cause one. */
     if (core->following && core->trim_to < near_trim_limit(core)) core->hurry = true;
 }
 

@@ -44,7 +44,7 @@ static uint32_t bit_for(const struct job *job, const struct row *row) {
     return state_bit_of(row, job->split_ms[row->base]);
 }
 
-/* Finds the task's current state. Returns false if the task is not a matter of the job any more. */
+/* Finds the task's current state. Returns false if the task has ended, or is not in a state that the job processes. */
 static bool job_concerns(struct draft *draft, const struct job *job, const struct row *read, struct known *out) {
     const struct task *task = task_find(draft->core, read->id);
     if (task && task->place == PLACE_ENDED) return false;

@@ -97,7 +97,8 @@ static void hold_back(struct core *core, struct session *session, struct task *t
     queue_at(core, task->row.queue)->ahead_count++;
     task->timer.kind = TIMER_DEPART;
     wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, task->row.due_ms, task->row.id);
-    if (core->scan_count) list_saw(core, task); /* a List that is being scanned has counted the task as in flight */
+    /* A List that is being scanned may already have passed this task, and counted it as in flight. */
+    if (core->scan_count) list_saw(core, task);
 }
 
 void lease_take(struct core *core, struct task *task) {
@@ -172,7 +173,7 @@ void lease_depart(struct core *core, struct session *session, struct task *task)
     task->departing = true;
     arm(core, task);
     if (core->scan_count)
-        list_saw(core, task); /* the task counts as in flight from now on, although no record says so yet */
+        list_saw(core, task); /* answers show the task as in flight from now on; the log has no record of this change */
 }
 
 void lease_drop(struct core *core, struct task *task) {
@@ -220,7 +221,7 @@ struct row row_leased(const struct core *core, const struct queue *queue, const 
     leased.attempt++;
     leased.deliveries++;
     leased.lease_epoch = core->epoch;
-    leased.lease_position = core->position; /* FENCE-1: position of this frame */
+    leased.lease_position = core->position; /* FENCE-1: the fencing token is the position of this frame */
     leased.lease_deadline_ms = from_ms(core) + lease_ms;
     leased.session = session->id;
     leased.delivered_ms = steady_ms(core);

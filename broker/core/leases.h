@@ -1,5 +1,5 @@
-/* leases.h: sessions and their leases. A session does not survive a restart; its records in the log are for people. A
- * lease survives a restart and names its session. */
+/* leases.h: sessions and their leases. A session does not survive a restart; its records in the log only inform readers
+ * of the log. A lease survives a restart and names its session. */
 #ifndef TARRY_CORE_LEASES_H
 #define TARRY_CORE_LEASES_H
 
@@ -36,12 +36,11 @@ bool session_is_present(const struct session *session);
 /* Adds a leased task to its session's list and arms its deadline. If core->leases_ahead is set, adds it to the list of
  * leases ahead of time and arms its due time. Creates the session if it is from before a restart. */
 void lease_take(struct core *core, struct task *task);
-/* Clears the task's mark `resend`, because it is being delivered again, or need not be. */
+/* Clears the task's mark `resend`, because the task is being delivered again, or because its consumer has it. */
 void session_resent(struct core *core, struct session *session, struct task *task);
-/* Extends the lease to the row's new deadline. The session's state does not change, even if only this lease keeps the
- * session. */
+/* Extends the lease to the row's new deadline. Does not change the session's state, even if this is its only lease. */
 void lease_extend(struct core *core, struct task *task);
-/* Removes the task from its session's list; PLACE_NONE. */
+/* Removes the task from its session's list and sets PLACE_NONE. */
 void lease_drop(struct core *core, struct task *task);
 
 /* ---- a lease that was made ahead of time (ahead.h) */
@@ -84,13 +83,13 @@ uint64_t session_lease_ms(const struct session *session, const struct queue *que
 /* Returns the row with a new lease that begins now. */
 struct row row_leased(const struct core *core, const struct queue *queue, const struct session *session,
                       const struct row *row);
-/* Makes the row that of a dead letter that died now. `reason`: borrowed; NULL: none. */
+/* Changes the row to a dead letter that died now. `reason` is borrowed; NULL: none. */
 void row_bury(const struct core *core, struct row *row, const char *reason);
 /* Sets `out` to the row after the end of its lease: waiting again, or dead if no attempts are left. Returns the cause
  * to record. */
 Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__Cause why, struct row *out);
-/* Like row_return and row_unsend, when a lease ends. The lease of a sharer counts neither as an attempt nor as a
- * delivery, because a sharer is a part of the broker. */
+/* Returns in `out` the row after the end of the task's lease, and the cause, for any kind of session. The lease of a
+ * sharer counts neither as an attempt nor as a delivery, because a sharer is a part of the broker. */
 Tarry__Cause task_return(const struct core *core, const struct task *task, Tarry__Cause why, struct row *out);
 /* Undoes a delivery that certainly was not sent (UNSENT): it does not count as a delivery. The previous holder is again
  * the last consumer that may have acted on the task (TRUE-1). */

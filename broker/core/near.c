@@ -101,7 +101,8 @@ static void push_ready(struct core *core, struct line_state *line, struct task *
 
 static void park(struct line_state *line, struct task *task) {
     task->place = PLACE_PARKED;
-    task->ready = (struct ready_node){0}; /* uses the memory of the timer */
+    /* The heap's node and the timer share memory, so the timer's bytes are cleared. */
+    task->ready = (struct ready_node){0};
     ready_push(&line->parked, &task->ready, task->row.due_ms, task->row.id);
 }
 
@@ -140,8 +141,8 @@ static inline __attribute__((always_inline)) void leave_ready(struct core *core,
     near_update_serving(core, queue);
 }
 
-/* Offers the first ready task of the name, if no task of the name is leased, and parks the one that was offered
- * (SERIAL-1). */
+/* Offers the first ready task of the serial name if no task of the name is leased. Parks the task that was offered
+ * before (SERIAL-1). */
 static void offer_first(struct core *core, struct serial *serial) {
     struct task *before = serial->offered, *first = serial_first(serial);
     if (first == before) return;
@@ -449,13 +450,15 @@ static inline struct task *line_next(struct core *core, struct line_state *line,
     struct ready_node *first = ready_min(early ? &line->early : &line->ready);
     if (!first) return NULL;
     struct task *task = task_of_ready(first);
-    if (early && first->due_ms <= base_ms(core, line->line.base)) return NULL; /* its timer has not expired yet */
+    /* The task is due, and its timer will make it ready. */
+    if (early && first->due_ms <= base_ms(core, line->line.base)) return NULL;
     return may_come_before(core, line, row_due(&task->row)) ? NULL : task;
 }
 
 static inline struct task *next_of(struct core *core, struct queue *queue, uint32_t mask, bool early) {
     struct task *best = NULL;
-    uint32_t either = mask | mask >> PRIORITY_COUNT; /* bit `priority` is set if either base has a task */
+    uint32_t either = mask | mask >> PRIORITY_COUNT; /* bit `priority` is set if a task of that priority waits on the
+                                                        steady or on the wall base */
     static_assert(ROW_BASES == 2, "`either` has two places");
     for (either &= (1u << PRIORITY_COUNT) - 1; either && !best;) {
         uint32_t priority = 31u - (uint32_t)__builtin_clz(either);
@@ -493,7 +496,7 @@ static void settle_far(struct core *core, struct task *task) {
     struct line_state *line = line_of(core, &task->row);
     near_unplace(core, task);
     if (!due_before(line->horizon, row_due(&task->row))) {
-        assert(line->settling); /* a promotion in progress will reach the task */
+        assert(line->settling); /* near_promote is in progress and will place the task */
         near_place_waiting(core, task);
         return;
     }

@@ -7,7 +7,8 @@
 
 #include "state.h"
 
-#define AHEAD_LEAST_MS 1u /* minimum time ahead: a task that is due sooner is leased when it is due */
+/* Minimum time ahead. A task that is due in less than this time is leased at its due time. */
+#define AHEAD_LEAST_MS 1u
 
 struct line_state *line_of(struct core *core, const struct row *row);
 /* Returns the number of waiting tasks of the line that are only in the index. */
@@ -42,7 +43,7 @@ bool near_share_soon(struct core *core, struct task *task);
 void near_hold(struct core *core, struct task *task);
 /* Notes that the task's lease has ended: offers the next task of its serial name. */
 void near_release(struct core *core, struct task *task);
-/* Returns true if a ready task must leave before this task, or may have to. The task was leased ahead of time. */
+/* Returns true if a ready task must or may have to be delivered before this task, which was leased ahead of time. */
 bool near_has_before(struct core *core, const struct row *row);
 /* Number of ready tasks of the queue in memory that consumers may get, without the parked ones. */
 uint64_t near_ready_count(const struct queue *queue);
@@ -58,7 +59,7 @@ uint32_t near_early_due(struct core *core, struct line_state *line, uint32_t tas
 void near_update_serving(struct core *core, struct queue *queue);
 /* Moves a served queue to its new place in the order, after its `served` has changed. */
 void near_serve_again(struct core *core, struct queue *queue);
-/* Moves a queue with tasks for a mover behind the other queues. */
+/* Moves a queue with tasks for a mover behind all other queues with such tasks. */
 void near_move_again(struct core *core, struct queue *queue);
 
 /* Number of ready tasks of the queue in memory that wait for their serial name. */

@@ -29,7 +29,8 @@ void need_dead(struct need *need, const Tarry__DeadOp *dead) {
 
 void need_recur_set(struct need *need, const Tarry__RecurSet *set) {
     const size_t size = protobuf_c_message_get_packed_size(&set->base), whole = size / RECUR_CHUNK_DATA;
-    /* The defaults that the core adds make the last chunk larger, or add a chunk; both need a page at most. */
+    /* The core adds default values to the recurrence. They lengthen its last chunk or need one more chunk, which takes
+     * at most one page. */
     const size_t last = size % RECUR_CHUNK_DATA;
     slab_need_add(&need->objects, sizeof(struct recur_chunk) + RECUR_CHUNK_DATA, (uint32_t)whole + 1);
     for (size_t more = 0; more <= RECUR_DEFAULTS_SIZE_MAX; more += SLAB_ALIGN) {
@@ -78,12 +79,13 @@ static size_t request_objects_max(const struct core_request *request) {
     const size_t facts = request->facts.count;
     if (request->message->body_case == TARRY__REQUEST__BODY_GET) return 2 * facts;
     if (request->message->body_case != TARRY__REQUEST__BODY_COMMIT) return 0;
-    /* per operation: the task that it schedules, or the sentence of a nack; and the rows; and their serial names */
+    /* Each operation may need a task or the reason of a nack, and each row of the facts a task. A task may also need
+     * its serial name. */
     const Tarry__Commit *commit = request->message->commit;
     return 2 * (commit->n_ops + need_shares_max(commit) + facts);
 }
 
-/* Returns the maximum number of objects that the event may use besides those of recurrences. */
+/* Returns the maximum number of slab objects that the event may use, without those of recurrences. */
 static size_t objects_max(const struct core_event *event) {
     switch (event->kind) {
     case CORE_REQUEST:
@@ -110,7 +112,7 @@ static size_t recur_objects_max(const struct core_event *event) {
 
 bool need_allows(const struct core_event *event, uint64_t objects) {
     const size_t count_max = objects_max(event);
-    /* Only a commit about recurrences makes the search for them necessary. */
+    /* Recurrences are counted only if the limit without them is exceeded. */
     return objects <= count_max || objects <= count_max + recur_objects_max(event);
 }
 
@@ -131,7 +133,8 @@ static void need_record(struct need *need, const struct core *core, const Tarry_
     const Tarry__Task *task = NULL;
     if (record->fact_case == TARRY__RECORD__FACT_PUT) task = record->put->task;
     if (record->fact_case == TARRY__RECORD__FACT_END) task = record->end->task;
-    if (!task || task->key.len > KEY_SIZE_MAX || task->serial.len > SERIAL_SIZE_MAX) return; /* apply reports it */
+    /* The record is damaged; apply will report it. */
+    if (!task || task->key.len > KEY_SIZE_MAX || task->serial.len > SERIAL_SIZE_MAX) return;
     bool is_put = record->fact_case == TARRY__RECORD__FACT_PUT;
     if ((is_put && record->put->fresh) || !task_find(core, task->id)) need_task(need, task->key.len, task->serial.len);
     if (!is_put || !task->reason.len || task->reason.len > REASON_SIZE_MAX) return;
@@ -145,7 +148,8 @@ static uint32_t pages_of(size_t count, size_t size, size_t sizes) {
     return (uint32_t)((count + each - 1) / each + (count < sizes ? count : sizes));
 }
 
-/* Upper bound of the pages that the records of a frame need: each a task, a serial name and a sentence. */
+/* Upper bound of the pages that the records of a frame need. Each record may need three objects: a task, a serial name
+ * and a reason. */
 static uint32_t pages_of_records(size_t count) {
     return pages_of(3 * count, task_size(KEY_SIZE_MAX, SERIAL_SIZE_MAX), SLAB_CLASSES);
 }

@@ -43,17 +43,17 @@
 
 #include "state.h"
 
-struct need { /* zero-initialise it; that means no need */
+struct need { /* must be zero-initialised; zero means that no memory is needed */
     struct slab_need objects;
     uint32_t count;
 };
 
 /* Adds a task or a tombstone with a key of this size, and its serial name. */
 void need_task(struct need *need, size_t key_size, size_t serial_size);
-/* Adds tasks that only the index holds and that all change. */
+/* Adds tasks that only the index holds, all of which change. */
 void need_rows(struct need *need, const struct row *rows, size_t count);
-/* Adds the live tasks among the facts, which may have expired, and so may change without an operation on them. Dead
- * letters change only by an operation (need_dead). */
+/* Adds the live tasks among the facts. Each may have expired, and then changes even if no operation names it. A dead
+ * letter changes only by an operation (need_dead). */
 void need_facts(struct need *need, const struct core_facts *facts);
 /* Adds the dead letter that the operation requeues or drops. */
 void need_dead(struct need *need, const Tarry__DeadOp *dead);
@@ -61,9 +61,9 @@ void need_dead(struct need *need, const Tarry__DeadOp *dead);
 size_t need_shares(struct need *need, const struct core *core, const Tarry__FanOut *fan_out);
 /* Returns the maximum number of shares that the commit creates. Its fan-outs come first (request.c). */
 size_t need_shares_max(const Tarry__Commit *commit);
-/* Adds what the recurrence that is set takes. */
+/* Adds the objects that a new or changed recurrence needs. */
 void need_recur_set(struct need *need, const Tarry__RecurSet *set);
-/* Adds a reason given by a client. */
+/* Adds the object for a reason that a client gives. */
 void need_sentence(struct need *need);
 
 enum need_room { ROOM_BUT_RESERVE, ROOM_ALL };
@@ -72,7 +72,7 @@ bool need_fits(const struct core *core, const struct need *need, enum need_room 
 bool need_task_fits(const struct core *core, const struct row *row);
 /* Returns true if eviction and the index will eventually free enough memory, whatever is stored. */
 bool need_may_fit(const struct core *core, const struct need *need);
-/* Returns true if the event may use this number of objects; see the table above. */
+/* Returns true if the event may use this number of objects (see the table at the top of this file). */
 bool need_allows(const struct core_event *event, uint64_t objects);
 /* Returns the maximum number of tasks, queues and table entries that are visited while a commit is decided. It does not
  * depend on the number of stored tasks (CALM-1): a look-up visits one slot per table, and the salt keeps slots short

@@ -10,7 +10,7 @@
 #include "slots.h"
 #include "sparse.h"
 
-struct link { /* indices + 1; 0: none */
+struct link { /* Neighbours in a chain, as index + 1; 0: none. */
     uint32_t next;
     uint32_t prev;
 };
@@ -24,7 +24,7 @@ struct entry {
 
 /* Outcomes of the queue that has this place. */
 struct queue_endings {
-    uint32_t number; /* 0: no outcome is remembered */
+    uint32_t number; /* number of the queue; 0: no outcome of a queue at this place is remembered */
     uint32_t count;
     uint64_t last_ms;
 };

@@ -5,7 +5,7 @@
 
 #include "row.h"
 
-#define OUTCOME_KEY_BYTES_EACH 32u /* average bytes of keys per outcome */
+#define OUTCOME_KEY_BYTES_EACH 32u /* assumed average size of a key in bytes */
 
 struct outcomes;
 

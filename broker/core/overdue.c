@@ -8,11 +8,11 @@
 #include "queues.h"
 #include "tasks.h"
 
-#define QUEUES_PER_FRAME 64u /* a record of a queue has at most some 2 KiB */
+#define QUEUES_PER_FRAME 64u /* so that a frame has enough space: the record of a queue has at most about 2 KiB */
 
 static const char reason_spread[] = "overdue after an outage: spread";
 
-/* Returns true if the outage is long enough for a task to be concerned. */
+/* Returns true if the outage was long enough for the policy to apply to some task. */
 static bool is_concerned(const struct core *core, const struct instant *since, const Tarry__Policy *policy) {
     uint64_t longest_ms = 0;
     for (uint8_t base = 0; base < ROW_BASES; base++) {
@@ -25,7 +25,7 @@ static bool is_concerned(const struct core *core, const struct instant *since, c
     return may_die || (policy->overdue_expire_ms && longest_ms > policy->overdue_expire_ms);
 }
 
-/* Adds the judgement of this outage to the queue's record. The oldest one goes if there are too many. */
+/* Adds the judgement of this outage to the queue's record. Drops the oldest judgement if the record is full. */
 static void judge_queue(struct draft *draft, const struct queue *queue, const struct instant *since) {
     const struct core *core = draft->core;
     Tarry__QueuePut *put = draft_queue(draft, queue);
@@ -97,7 +97,8 @@ bool overdue_judge(struct draft *draft, const struct queue *queue, const struct 
     }
     if (!overdue->spread_ms) return false;
     row.due_ms = spread_to(overdue, before);
-    if (row.due_ms <= base_ms(draft->core, row.base)) return false; /* this time has come, too */
+    /* The time within the spread has passed, too, so the task is delivered now. */
+    if (row.due_ms <= base_ms(draft->core, row.base)) return false;
     row.spread_ms = 0;
     Tarry__TaskPut *put = draft_put(draft, TARRY__CAUSE__CAUSE_MOVED, known, &row);
     put->reason = (ProtobufCBinaryData){.data = (uint8_t *)reason_spread, .len = sizeof reason_spread - 1};

@@ -1,9 +1,9 @@
 /* overdue.h: what happens to tasks that fell due while no broker served (OVERDUE-1; docs/HERDS.md, policies overdue_…).
  *
- * A start judges each outage once: for each queue with such a policy it records which tasks fell due between the last
- * record of the former run and the start, and the policy of that moment (QueuePut.overdue). The judgement is carried
- * out for a task when its turn to be delivered comes, as an expiry is: the task expires, becomes a dead letter, or is
- * moved. So no start waits for a scan of the index, and a restart or a promotion goes on with the same judgement.
+ * A start judges each outage once. For each queue with such a policy it records the time from the last record of the
+ * former run to the start, in which tasks fell due, and the policy of that moment (QueuePut.overdue). The judgement is
+ * carried out for a task when its turn to be delivered comes, as an expiry is: the task expires, becomes a dead letter,
+ * or is moved. So no start waits for a scan of the index, and a restart or a promotion goes on with the same judgement.
  *
  * Never judged: a task that was due before the outage began, because it waited for slow consumers, and a task that was
  * scheduled after the outage. While a queue has such a policy, the log gets a frame each OVERDUE_MARK_MS,
@@ -21,8 +21,8 @@ static inline bool overdue_is_set(const Tarry__Policy *policy) {
 }
 /* Records the judgements of the outage that ends with this start. `since`: time of the former run's last frame. */
 void overdue_start(struct core *core, const struct instant *since, struct core_effects *effects);
-/* Carries out a judgement on a ready task whose turn has come, by a record in the draft. Returns false if none concerns
- * the task; then it may be leased. */
+/* Carries out a judgement on a ready task that is about to be delivered, by a record in the draft. Returns false if no
+ * judgement concerns the task; then it may be leased. */
 bool overdue_judge(struct draft *draft, const struct queue *queue, const struct known *known);
 
 #endif

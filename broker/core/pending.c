@@ -62,11 +62,11 @@ static void make(struct core *core) {
 
 void pending_changed(struct core *core, uint32_t queue, uint64_t change) {
     if (!core->pending.is_made) return;
-    assert(core->pending.places[queue_place(queue)]); /* pending_outdate has set this element */
+    assert(core->pending.places[queue_place(queue)]); /* pending_outdate has given the queue a place */
     add(core, core->pending.places[queue_place(queue)], change);
 }
 
-/* Returns the number of queues whose names sort before all names with the prefix. With `with`, names that have the
+/* Returns the number of queues whose names sort before all names with the prefix. If `with` is true, names with the
  * prefix count, too. */
 static uint32_t count_before(struct core *core, const char *prefix, bool with) {
     uint32_t low = 0, high = core->pending.count;

@@ -36,8 +36,9 @@ void producers_note_late(struct core *core) {
     core->producers_resumed_ms = resumed_ms;
 }
 
-/* If the process was stopped, a use that the broker read afterwards has the time before the stop. It must count from
- * when it was read: otherwise the stop would make the producer idle (F-13, ONCE-1). */
+/* Returns the time from which the producer counts as idle. Requests that arrived while the process was stopped are read
+ * after the stop, but have the time before it. Then the time of reading counts; otherwise the stop itself would make
+ * the producer idle (F-13, ONCE-1). */
 uint64_t producer_idle_since_ms(const struct core *core, const struct producer *producer) {
     bool is_read_late =
         producer->used_ms >= core->producers_stopped_ms && producer->used_ms < core->producers_resumed_ms;

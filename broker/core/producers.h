@@ -11,7 +11,7 @@ void producers_order(struct core *core);
 /* Returns true if the owner has at least `count` producers. */
 bool producers_reach(struct core *core, uint64_t owner, uint64_t count);
 struct producer *producer_find(const struct core *core, uint64_t id);
-/* Notes that the input of this step was read later than the time at which it counts as received. */
+/* Notes that the requests of this step were read some time after they arrived, because the process was stopped. */
 void producers_note_late(struct core *core);
 /* Returns the steady time from which the producer counts as idle. */
 uint64_t producer_idle_since_ms(const struct core *core, const struct producer *producer);

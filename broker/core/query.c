@@ -76,7 +76,7 @@ const char *query_ended_name(Tarry__Outcome outcome) {
     }
 }
 
-/* Returns the view of a task that has ended, as far as it is remembered. */
+/* Returns the view of a task that has ended, with the data that the broker still remembers. */
 static Tarry__TaskView *view_of_ended(struct core *core, const Tarry__Get *get, const Tarry__OpResult *result,
                                       struct arena *arena) {
     Tarry__TaskView *view = must_alloc(arena, sizeof *view);
@@ -90,7 +90,7 @@ static Tarry__TaskView *view_of_ended(struct core *core, const Tarry__Get *get, 
         view->priority = outcome->priority;
         view->redacted = outcome->redacted;
     } else {
-        assert(get->task); /* only a task that the request names may be unknown */
+        assert(get->task); /* without an outcome, queue and key are known only from the request */
         view->queue = get->task->queue;
         view->key = get->task->key;
     }
@@ -123,7 +123,7 @@ static Tarry__ShareView *share_of_view(const Tarry__TaskView *view, struct arena
     return share;
 }
 
-/* Makes the reply about a task that went to its groups. */
+/* Makes the reply about a task that was turned into shares. */
 static Tarry__TaskReply *reply_of_shares(struct core *core, const Tarry__Get *get, const struct shares *shares,
                                          struct arena *arena) {
     Tarry__TaskReply *reply = must_alloc(arena, sizeof *reply);
@@ -179,7 +179,8 @@ void query_get(struct core *core, const struct core_request *request, struct cor
         return;
     }
     struct shares shares;
-    Tarry__TaskReply *shared = NULL; /* made before the draft is committed, because the commit may forget outcomes */
+    /* Shared must be made before the draft is committed, because the commit may drop outcomes. */
+    Tarry__TaskReply *shared = NULL;
     if (resolved == RESOLVED_ENDED && shares_find(&d, get->task, &shares))
         shared = reply_of_shares(core, get, &shares, effects->arena);
     /* Commits the draft, because it may contain the task's expiry. */

@@ -193,15 +193,15 @@ static const struct row *still(const struct core *core, const struct list_scan *
     const struct task *task = task_find(core, candidate->due.id);
     if (task && task->place == PLACE_ENDED) return NULL;
     const struct row *row = task ? &task->row : candidate->read;
-    assert(row); /* is_in_reach has already found the row */
+    assert(row); /* is_in_reach has checked that the row exists */
     struct due due = row_due(row);
     bool is_same = !due_before(due, candidate->due) && !due_before(candidate->due, due);
     return is_same && matches(core, scan, scan->wanted, row) ? row : NULL;
 }
 
-/* Returns false if the candidate came from the overlay and was trimmed since. The index already had it when the
- * question began, so the question's hold did not keep it in memory (core_hold). It was not read from the index, because
- * it was in memory. */
+/* Returns false if the candidate came from the overlay and has left memory. In this case the List has not read the task
+ * from the index: the task was in memory when the index was read. The List's hold (core_hold) does not keep it, because
+ * the index had absorbed it before the hold. */
 static bool is_in_reach(const struct core *core, const struct list_candidate *candidate) {
     return candidate->read || task_find(core, candidate->due.id);
 }

@@ -18,7 +18,7 @@ static char *state_name(const struct recur *recur) {
     return (char *)(recur->next_ms || recur->queued_ms ? "active" : "ended");
 }
 
-/* Adds the next occurrences, as far as one answer may search. */
+/* Adds the times of the next occurrences. Stops early when the search limit of one answer is reached. */
 static void add_times(Tarry__RecurView *view, const struct rule *rule, uint64_t now_ms, uint64_t next_ms, uint64_t left,
                       uint32_t wanted, struct arena *arena) {
     uint32_t looks = 5 * RULE_LOOKS_MAX;
@@ -51,7 +51,7 @@ static void add_calendar(const struct core *core, const struct recur *recur, con
     if (times && !is_over) add_times(view, &rule, base_ms(core, ROW_WALL), recur->next_ms, left, times, arena);
 }
 
-/* Adds how the last occurrence that fell due is doing, as far as memory tells. */
+/* Adds the state of the last occurrence that fell due: that of its task in memory, or its remembered outcome. */
 static void add_last(struct core *core, const struct recur *recur, const Tarry__RecurSet *set, Tarry__RecurView *view,
                      struct arena *arena) {
     const struct zone *zone = recur->last_ms ? zone_find(set->zone) : NULL;

@@ -59,7 +59,7 @@ static void count_ready(struct core *core, struct queue *queue, struct queue_loo
     }
 }
 
-/* Computes the slow part for one queue (many lines and buckets), all as of one moment. */
+/* Computes the numbers of one queue that take long (over its lines and buckets). All of them are of the same moment. */
 static void look_at(struct core *core, struct queue *queue, struct queue_look *out) {
     const struct histogram *lateness = &queue->lateness_us;
     *out =

@@ -219,8 +219,9 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
     if (put->deleted && put->n_overdue) return CORE_NONSENSE;
     take_overdues(queue, put);
     const bool turns_early = queue->hash && put->policy->lease_before_due != queue->policy.lease_before_due;
-    if (turns_early && queue_waiting(core, queue)) return CORE_NONSENSE; /* decide_queue_set has checked this */
-    if (put->deleted) { /* counts of a deleted queue start again, as in tally.c */
+    /* decide_queue_set refuses this change, so the record is damaged. */
+    if (turns_early && queue_waiting(core, queue)) return CORE_NONSENSE;
+    if (put->deleted) { /* the counts of a deleted queue start at 0 again, as in tally.c */
         queue->delivered_told = 0;
         queue->lateness_us = (struct histogram){0};
         queue->lateness = (struct durations){0};

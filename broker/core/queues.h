@@ -9,9 +9,9 @@
 struct queue *queue_find(const struct core *core, const char *name);
 /* Finds a queue that is not deleted; NULL: none. */
 struct queue *queue_find_live(const struct core *core, const char *name);
-/* queue_waiting counts live tasks that have not been delivered (including ready tasks and leases ahead of time,
- * ahead.h); the next function counts live tasks that have been. Use them for answers, because the tally counts a lease
- * ahead of time as leased. */
+/* queue_waiting counts live tasks that have not been delivered, including ready tasks and leases ahead of time
+ * (ahead.h). queue_in_flight counts live tasks that have been delivered. Use these functions for answers, because the
+ * tally counts a lease ahead of time as leased. */
 uint64_t queue_waiting(const struct core *core, const struct queue *queue);
 uint64_t queue_in_flight(const struct core *core, const struct queue *queue);
 /* Returns true if the queue with this number, live or deleted, still has its place. Returns false if it never existed,

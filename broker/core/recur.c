@@ -210,8 +210,9 @@ static void arm(struct core *core, struct recur *recur) {
 static void take_row(struct recur *recur, const struct row *row, uint64_t hash) {
     const size_t head_size = key_head_size(recur->name_size);
     recur->is_live = row && row->state != ROW_BURIED;
+    /* This length fits for every key that this broker created. */
     recur->has_row = row && row->state == ROW_WAITING && row->key_size > head_size &&
-                     row->key_size - head_size < sizeof recur->row_time; /* any key that this broker has created */
+                     row->key_size - head_size < sizeof recur->row_time;
     if (!recur->has_row) return;
     memset(recur->row_time, 0, sizeof recur->row_time);
     memcpy(recur->row_time, row->key + head_size, row->key_size - head_size);
@@ -269,7 +270,8 @@ int recur_apply(struct core *core, const Tarry__RecurPut *put) {
     if (!recur) return CORE_NO_MEMORY;
     int error = put->set ? store_set(core, recur, put->set) : 0;
     if (error) return error;
-    if (put->state->next_id != recur->task) { /* a new task is in the same frame, before this record */
+    /* If the next occurrence has a new task, its record precedes this one in the same frame. */
+    if (put->state->next_id != recur->task) {
         const struct task *task = put->state->next_id ? task_find(core, put->state->next_id) : NULL;
         const bool is_there = task && task->place != PLACE_ENDED;
         take_row(recur, is_there ? &task->row : NULL, is_there ? task->hash : 0);
@@ -318,7 +320,8 @@ static void note_live(struct core *core, struct recur *recur, uint64_t id, bool 
 void recur_note_put(struct core *core, const struct row *row, uint64_t hash) {
     struct recur *recur = recur_of_key(core, row->queue, row->key, row->key_size);
     if (!recur) return;
-    const bool is_dead = row->state == ROW_BURIED; /* a dead letter waits for a person, and holds nothing up */
+    /* A dead letter does not count as unfinished, because it waits for an operator. */
+    const bool is_dead = row->state == ROW_BURIED;
     if (recur->task == row->id && !is_dead) take_row(recur, row, hash);
     note_live(core, recur, row->id, !is_dead);
 }

@@ -17,8 +17,8 @@
 #include "draft.h"
 #include "rule.h"
 
-#define RECUR_OPEN_MAX 4u      /* unfinished earlier occurrences that are remembered for overlap */
-#define RECUR_CHUNK_DATA 1000u /* most bytes of a chunk of what was set */
+#define RECUR_OPEN_MAX 4u      /* maximum number of unfinished earlier occurrences that are remembered for overlap */
+#define RECUR_CHUNK_DATA 1000u /* maximum size in bytes of one chunk of the packed RecurSet */
 #define RECUR_FIRED_PER_STEP_MAX 256u
 #define RECUR_MADE_PER_STEP_MAX 512u /* tasks */
 #define RECUR_RETRY_MS 200u          /* pause before another try if memory, index or disk had no room */
@@ -38,8 +38,9 @@ struct recur_chunk {
 };
 
 struct recur {
-    struct wheel_timer timer; /* first: the wheel's timers are recurrences. Armed at due_ms, or at once if an occurrence
-                                 that waited may run; also on a follower, which never pops it */
+    /* Must be the first member, because code casts a popped wheel timer to struct recur. Armed at due_ms, or at once if
+     * a queued occurrence may run. A follower arms it, too, but never pops it. */
+    struct wheel_timer timer;
     uint64_t number;
     uint32_t queue;
     uint32_t slot; /* in core->recur_slots */
@@ -47,13 +48,13 @@ struct recur {
     struct recur_chunk *set; /* the packed RecurSet */
     uint32_t set_size;
     uint8_t open_size; /* number of elements of `open` */
-    uint8_t open_live; /* bit i: open[i] is waiting or in flight. A dead letter is not, until it is requeued */
+    uint8_t open_live; /* bit i: open[i] is waiting or in flight. The bit of a dead letter is 0 until it is requeued */
     bool paused;
     bool stuck;
     bool is_allowed; /* overlap=allow: open tasks are not remembered */
     bool is_live;    /* the next occurrence's task has not ended */
-    bool has_row;    /* it is waiting; row, row_time and row_hash are its present row */
-    uint64_t hash;   /* of the recorded state */
+    bool has_row;    /* the next occurrence's task is waiting; row, row_time and row_hash are its present row */
+    uint64_t hash;   /* hash of the recorded state */
     uint64_t set_hash;
     uint64_t next_ms;
     uint64_t due_ms;
@@ -64,8 +65,9 @@ struct recur {
     uint64_t skipped;
     uint64_t queued_ms;
     uint64_t open[RECUR_OPEN_MAX]; /* earlier occurrences that had not ended when the state was recorded */
-    struct row row;                /* without key and reason */
-    char row_time[ZONE_TIME_SIZE]; /* end of its key, after the @: tzdata may be other than when the task was created */
+    struct row row;                /* row of the next occurrence's task, without key and reason */
+    char row_time[ZONE_TIME_SIZE]; /* the part of the row's key after the @. It is stored, because newer tzdata may give
+                                      another text than when the task was created */
     uint64_t row_hash;
     char tzdata[RECUR_TZDATA_SIZE_MAX + 1];
     uint8_t name_size;
@@ -78,11 +80,11 @@ struct recur {
 
 /* Finds a recurrence; NULL: none. */
 struct recur *recur_find(const struct core *core, uint32_t queue, const char *name, size_t name_size);
-/* Returns the recurrence whose occurrences have keys like this one; NULL: none. */
+/* Returns the recurrence to which a task with this key belongs; NULL: none. */
 struct recur *recur_of_key(const struct core *core, uint32_t queue, const char *key, size_t key_size);
-/* Unpacks what was set into the arena. */
+/* Unpacks the recurrence's stored definition into the arena. */
 const Tarry__RecurSet *recur_set_of(const struct recur *recur, struct arena *arena);
-/* Makes the rule of what was set. */
+/* Makes the rule that computes the occurrences of the recurrence. */
 bool recur_rule(const Tarry__RecurSet *set, struct rule *out, struct rule_problem *out_problem);
 /* Returns the key of an occurrence, in the arena: recur:NAME@2026-11-28T09:00:00+08:00. `task`: the task's id, for an
  * occurrence that was triggered, of which there may be several in one second (…#77); 0: it was not triggered. */
@@ -95,8 +97,8 @@ bool recur_has_room(const struct core *core);
 
 /* ---- apply */
 int recur_apply(struct core *core, const Tarry__RecurPut *put);
-/* Restores one at a start. `next`: row of the next occurrence's task; NULL: it has ended. `open_live`: the state's
- * first open tasks that are waiting or in flight; the others are dead. */
+/* Restores a recurrence at a start. `next`: row of the next occurrence's task; NULL: the task has ended. `open_live`:
+ * this many of the first tasks in the state's `open` are waiting or in flight; the others are dead. */
 int recur_restore(struct core *core, const Tarry__RecurPut *put, const struct row *next, size_t open_live);
 /* Note that a task of a queue with recurrences has changed or ended. */
 void recur_note_put(struct core *core, const struct row *row, uint64_t hash);

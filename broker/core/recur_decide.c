@@ -23,7 +23,7 @@
 struct step {
     struct core *core;
     struct draft *draft;
-    struct recur *recur; /* NULL: it is created */
+    struct recur *recur; /* NULL: the decision creates the recurrence */
     uint64_t number;
     uint32_t queue;
     const char *name;
@@ -98,7 +98,7 @@ static const struct core_content *occurrence_content(const struct step *step, ui
     const uint64_t seed[3] = {step->number, at_ms, step->core->position};
     const XXH128_hash_t salt = XXH3_128bits_withSeed(seed, sizeof seed, step->core->salt);
     memcpy(blob, &salt, BLOB_SALT_SIZE);
-    blob[0] |= 1; /* never zero (content_is_erased) */
+    blob[0] |= 1; /* a salt whose bytes are all zero would mean that the content is erased (content_is_erased) */
     if (from->len) memcpy(blob + BLOB_SALT_SIZE, from->data, from->len);
     content->data = blob;
     content->size = (uint32_t)(BLOB_SALT_SIZE + from->len);
@@ -169,12 +169,12 @@ static void plan(struct step *step, uint64_t next_ms) {
 
 /* ---- an occurrence falls due */
 
-/* Occurrences from the next one up to now. */
+/* Occurrences from recur->next_ms up to now. */
 struct due_list {
-    uint64_t last[RECUR_MISSED_MAX + 1]; /* ring: the latest ones, by index modulo its size */
+    uint64_t last[RECUR_MISSED_MAX + 1]; /* ring with the latest occurrences; occurrence i is at i % LIST_SIZE */
     size_t count;
-    uint64_t following_ms; /* the first after them; 0: none */
-    bool is_cut;           /* more are due: `following_ms` is the first of them */
+    uint64_t following_ms; /* the first occurrence after the listed ones; 0: none */
+    bool is_cut;           /* the list is incomplete: `following_ms` is due, too */
 };
 #define LIST_SIZE (RECUR_MISSED_MAX + 1)
 
@@ -192,7 +192,7 @@ static void list_due(struct step *step, uint64_t now_ms, struct due_list *out) {
     }
 }
 
-/* Number of the listed occurrences, from the end, that run as far as `missed` decides. */
+/* Returns how many of the listed occurrences run, according to the `missed` policy. These are the latest ones. */
 static size_t count_running(const struct step *step, const struct due_list *list, uint64_t now_ms) {
     const uint64_t last_ms = list->last[(list->count - 1) % LIST_SIZE];
     const bool is_missed = now_ms - last_ms > RECUR_GRACE_MS + step->set->jitter_ms;
@@ -212,7 +212,7 @@ static bool is_own_time(const struct step *step, const struct known *known) {
     return known->row.base == ROW_WALL && known->row.due_ms == step->recur->due_ms;
 }
 
-/* Remembers the task as unfinished. The oldest is forgotten if there are too many. */
+/* Adds the task to the unfinished ones of the recurrence. If the list is full, the oldest task is dropped from it. */
 static void note_open(struct step *step, uint64_t task) {
     Tarry__RecurState *state = step->state;
     if (!task || !strcmp(step->set->overlap, "allow")) return;
@@ -220,7 +220,8 @@ static void note_open(struct step *step, uint64_t task) {
     state->open[state->n_open++] = task;
 }
 
-/* Returns true if the occurrence runs now, as far as `overlap` decides; otherwise it is skipped, or it waits. */
+/* Returns true if the `overlap` policy lets the occurrence run now. Otherwise counts it as skipped, or keeps it as the
+ * queued occurrence. */
 static bool passes_overlap(struct step *step, uint64_t at_ms) {
     Tarry__RecurState *state = step->state;
     if (!state->n_open) return true;
@@ -233,8 +234,8 @@ static bool passes_overlap(struct step *step, uint64_t at_ms) {
     return false;
 }
 
-/* Decides about the occurrence whose task exists already, if it was not cancelled. The first one of a piece
- * (due_list.is_cut) has no task yet. */
+/* Settles the first due occurrence, whose task exists unless it was cancelled. If the last frame did not settle all due
+ * occurrences (due_list.is_cut), the task is created here. */
 static void settle_first(struct step *step, uint64_t at_ms, bool runs) {
     struct known known;
     if (!step->recur->task) {
@@ -242,7 +243,8 @@ static void settle_first(struct step *step, uint64_t at_ms, bool runs) {
         return;
     }
     const bool is_waiting = find_next_task(step, &known);
-    if (!is_waiting) { /* it was cancelled: skipped by hand; or it was moved, and has run or is in flight */
+    if (!is_waiting) { /* the task was cancelled by a client, so it is skipped; or it was moved, and has run or is in
+                          flight */
         if (step->recur->is_live) note_open(step, step->recur->task);
         return;
     }
@@ -287,7 +289,7 @@ static void fire(struct step *step, uint64_t now_ms) {
     list_due(step, now_ms, &list);
     begin_record(step, TARRY__RECUR_PUT__CAUSE__FELL_DUE);
     settle_due(step, &list, now_ms);
-    if (list.is_cut) { /* the next frame continues there; the occurrence has no task yet */
+    if (list.is_cut) { /* the next frame continues with `following_ms`, which has no task yet */
         step->state->next_ms = step->state->due_ms = list.following_ms;
         step->state->next_id = 0;
     } else {
@@ -349,7 +351,8 @@ static void recheck(struct core *core, struct draft *draft, struct need *need) {
             continue;
         }
         const bool is_first = !need->count;
-        if (!fits(core, recur, need)) { /* if other recurrences used the room of this step, the next step goes on */
+        /* If other recurrences used this step's share of the memory, the next step continues. */
+        if (!fits(core, recur, need)) {
             core->recur_lacks_room = is_first;
             return;
         }
@@ -443,11 +446,12 @@ static const Tarry__RecurSet *complete(struct decision *d, const Tarry__RecurSet
     if (!full->missed[0]) full->missed = (char *)"last";
     if (!full->overlap[0]) full->overlap = (char *)"skip";
     if (!full->from_ms) full->from_ms = now_ms / 1000 * 1000;
-    if (full->every_ms) full->from_ms = (full->from_ms + 999) / 1000 * 1000; /* keys have whole seconds */
+    /* A key contains whole seconds, so the first occurrence is rounded up. */
+    if (full->every_ms) full->from_ms = (full->from_ms + 999) / 1000 * 1000;
     return full;
 }
 
-/* Returns the lack that forbids one more recurrence; NULL: none. */
+/* Returns the error message if no further recurrence is possible; NULL: one more is. */
 static const char *lacks_recur_room(const struct decision *d) {
     if (d->core->recur_count + d->draft->recur_count >= RECURRENCES_MAX)
         return "the broker has its maximum number of recurrences (RECURRENCES_MAX, 131072): delete one first";
@@ -532,7 +536,7 @@ static void trigger(struct decision *d, struct step *step) {
     begin_record(step, TARRY__RECUR_PUT__CAUSE__TRIGGERED);
     step->put->occurrence_ms = now_ms;
     const uint64_t task = make_task(step, now_ms, now_ms, true);
-    assert(task); /* its key has its id */
+    assert(task); /* always created: the key of a triggered occurrence contains its id, so no other task has the key */
     note_open(step, task);
     end_record(step);
     note_decided(d, step);
@@ -546,14 +550,14 @@ static void pause_or_resume(struct decision *d, struct step *step, bool pauses) 
     step->state->paused = pauses;
     if (changes && pauses) {
         struct known known;
-        if (step->recur->task &&
-            !find_next_task(step, &known)) { /* it was cancelled, or moved and delivered: it does not come again */
+        if (step->recur->task && !find_next_task(step, &known)) { /* the task was cancelled, or moved and delivered: its
+                                                                     occurrence does not come again */
             settle_first(step, step->state->next_ms, true);
             if (step->state->next_ms) step->state->last_ms = step->state->next_ms;
         }
         cancel_next_task(step);
         step->state->next_ms = step->state->due_ms = step->state->next_id = step->state->queued_ms = 0;
-    } else if (changes) { /* occurrences during the pause are not missed */
+    } else if (changes) { /* occurrences that fell into the pause do not run later */
         const uint64_t now_ms = base_ms(d->core, ROW_WALL), last_ms = step->state->last_ms;
         plan(step, next_after(step, last_ms > now_ms ? last_ms : now_ms));
     }

@@ -83,5 +83,6 @@ void serial_check(const struct task *task) {
     assert((task->place == PLACE_READY) == (serial->offered == task));
     assert(ready_has(&task_serial_part(task)->node) == is_ready);
     assert(serial_first(serial) == serial->offered && serial->queue == task->row.queue && serial->task_count);
-    if (serial->offered == task || serial->holder == task) assert(ready_check(&serial->waiting)); /* once a name */
+    /* Check the heap only for one task of the serial name. */
+    if (serial->offered == task || serial->holder == task) assert(ready_check(&serial->waiting));
 }

@@ -10,20 +10,20 @@
 #include "state.h"
 
 struct serial {
-    struct serial *by_name_next; /* in a bucket of core->by_serial */
+    struct serial *by_name_next; /* next name in the same bucket of core->by_serial */
     uint64_t hash;               /* row_key_hash of queue and name */
-    struct task *holder;         /* the leased task, or one that the draft under way leases; NULL: none */
-    struct task *offered;        /* the task in its line's ready heap; NULL: none */
-    struct ready waiting;        /* all ready tasks of the name in memory, the offered one included */
-    uint32_t queue;              /* number */
-    uint32_t task_count;         /* tasks in memory with this name; 0: the name is freed */
+    struct task *holder;  /* the task of this name that is leased, or that the present draft leases; NULL: none */
+    struct task *offered; /* the task in its line's ready heap; NULL: none */
+    struct ready waiting; /* all ready tasks of the name in memory, the offered one included */
+    uint32_t queue;       /* number */
+    uint32_t task_count;  /* number of tasks in memory with this name; the last one frees the name */
     uint8_t size;
     char name[];
 };
 
 /* The part of a task with a serial name that other tasks do not have. It follows the task's key. */
 struct serial_part {
-    struct ready_node node; /* in serial->waiting while the task is ready */
+    struct ready_node node; /* node in serial->waiting while the task is ready */
     struct task *task;
 };
 

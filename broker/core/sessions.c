@@ -65,7 +65,7 @@ void session_heard(struct core *core, uint64_t id) {
     if (session && session_is_present(session)) hear(core, session);
 }
 
-/* Returns the length of silence after which the session counts as gone; it is shorter if its leases are short. */
+/* Returns the length of silence after which the session counts as gone. Short leases make it shorter. */
 static uint64_t silence_of(const struct core *core, const struct session *session, const Tarry__Subscribe *subscribe) {
     uint64_t silence_ms = session->lease_ms ? session->lease_ms : SESSION_SILENCE_MS;
     for (size_t i = 0; !session->lease_ms && i < subscribe->n_queues; i++) {
@@ -322,7 +322,7 @@ void session_subscribe(struct core *core, const struct core_request *request, st
 /* ---- the end of a session */
 
 struct giving {
-    bool under_way; /* true: only the leases of the delivery that is being sent */
+    bool under_way; /* true: release only the leases of the delivery that is being sent; false: all leases */
     bool all_seen;  /* true: all tasks count as seen, because a pooled session does not report which client has which
                        task; false: see task->seen */
     bool keep_seen; /* true: tasks that count as seen stay leased */
@@ -395,7 +395,8 @@ static uint32_t give_back(struct core *core, struct session *session, const stru
             record_end(&draft, session, giving, returned, held);
             is_over = true;
         }
-        draft_commit(&draft, NULL, effects); /* this removes the draft's tasks from the list, but not `task` */
+        /* Applying the draft removes its tasks from the list; `task` is not among them. */
+        draft_commit(&draft, NULL, effects);
         if (task && giving->records_max && returned >= giving->records_max) break;
     }
     return returned;

@@ -63,7 +63,8 @@
 #define LIST_PER_PIECE_MAX 4096u /* maximum number of tasks of the overlay in a piece */
 #define STATS_PER_PIECE_MAX 256u /* maximum number of queues in a piece */
 #define HOLDS_MAX 1024u
-#define SESSIONS_TABLE (2 * SESSIONS_MAX) /* slots for live sessions, and for sessions from before a restart */
+/* Number of slots: for live sessions, and for sessions from before a restart. */
+#define SESSIONS_TABLE (2 * SESSIONS_MAX)
 #define RESERVE_PAGES 32u /* pages of the region reserved for settling tasks: a commit full of nacks fits (need.h) */
 #define PARKED_SHARE 4u   /* a line loads no more tasks while its parked tasks use 1/4 of the region (serial.h) */
 #define LEASES_SHARE 2u   /* leases may use 1/2 of the region, because only acks free it (CAP-1) */
@@ -122,17 +123,17 @@ struct task {
             struct holder before; /* LEASED: the previous holder, needed if this delivery is never sent (TRUE-1). Not
                                      valid after a restart, because the core does not know which deliveries were sent */
         };
-        struct ready_node ready; /* READY, PARKED, EARLY */
+        struct ready_node ready; /* used in the places READY, PARKED and EARLY */
     };
     TAILQ_ENTRY(task) overlay; /* valid if dirty */
     union {
-        /* FAR: line->far; PENDING, READY, PARKED, EARLY: line->near; LEASED: session->leases, ->ahead or ->due, by
-         * `ahead` */
+        /* list entry, by place. FAR: line->far; PENDING, READY, PARKED, EARLY: line->near; LEASED: session->leases,
+         * ->ahead or ->due, by `ahead` */
         TAILQ_ENTRY(task) member;
         struct task **dead_at; /* DEAD: address of the pointer in the key table that points to this task */
     };
     struct task *by_id_next;
-    struct task *by_key_next; /* sorted by task_comes_first */
+    struct task *by_key_next; /* next task in the same bucket; buckets are sorted by task_comes_first */
     /* Its key follows this struct; its reason is a separate slab object; its serial name is in a struct serial. */
     struct row row;
     uint64_t hash;     /* row_hash(row) */
@@ -150,9 +151,10 @@ struct task {
 };
 TAILQ_HEAD(task_list, task);
 
-struct pause { /* a pause after a lease ahead of time did harm; each pause is twice as long as the previous one */
+struct pause { /* a time without leases ahead of time, after such a lease delayed another task. Each pause is twice as
+                  long as the previous one */
     uint64_t until_ms;
-    uint64_t length_ms; /* 0: no pause yet */
+    uint64_t length_ms; /* 0: there was no pause yet */
 };
 
 struct line_state {
@@ -204,7 +206,7 @@ TAILQ_HEAD(wish_list, wish);
 
 /* A queue that does not exist but has waiting sessions. It uses no place in the table of queues and no record. */
 struct awaited {
-    struct wish_list wishes; /* waits for this queue; empty: this entry is unused */
+    struct wish_list wishes; /* sessions' waits for this queue; if the list is empty, this entry is unused */
     uint32_t
         by_name_next; /* index + 1 of the next entry with the same hash; in an unused entry, of the next unused one */
     char name[QUEUE_NAME_SIZE_MAX + 1];
@@ -264,10 +266,10 @@ struct queue {
     struct subscription_list
         takers; /* subscriptions of sessions whose lanes are connected; the first is next in turn for an early lease */
     uint32_t taker_count;
-    uint32_t ahead_count;   /* number of tasks leased ahead of time */
-    uint8_t ahead_halvings; /* number of times that the time ahead was halved because credit was short */
-    struct pause
-        ahead_pause; /* the end of this pause undoes the first halving; each further `length_ms` undoes one more */
+    uint32_t ahead_count;     /* number of tasks leased ahead of time */
+    uint8_t ahead_halvings;   /* number of times that the time ahead was halved because consumers lacked credit */
+    struct pause ahead_pause; /* until its end, all halvings count; then one is undone, and another one after each
+                                 further `length_ms` */
     /* Node in core->serving if a task is ready (with lease_before_due: early), a consumer has credit, the queue is not
      * paused, and its limits permit a lease (gate.h). */
     struct ready_node serving;
@@ -389,7 +391,7 @@ struct list_candidate {
     const struct row *read; /* row that was read from the index; NULL: the task is in memory */
 };
 struct list_scan {
-    struct core_list_plan plan;  /* its prefix points into the request */
+    struct core_list_plan plan;  /* what to list; `plan.prefix` points into the request */
     struct due through;          /* (due, id) up to which the rows read until now are complete */
     struct task *next;           /* next task of the overlay to scan */
     uint64_t end;                /* log position; changes at or after it are offered to the scan when they are made */
@@ -404,7 +406,7 @@ struct list_scan {
 struct queue_look {
     uint32_t number;
     uint64_t waiting, ready;
-    uint64_t parked;                     /* of the ready tasks: those that wait for their serial name */
+    uint64_t parked;                     /* number of ready tasks that wait for their serial name */
     uint64_t oldest_due_ms[ROW_BASES];   /* due time of the oldest ready task, per base; UINT64_MAX: no task is ready */
     uint64_t count, p50, p99, p999, max; /* lateness: number of samples, then quantiles and maximum in microseconds */
     bool is_lower_bound;
@@ -435,7 +437,7 @@ struct free_places {
     bool is_known;  /* false at the start of each step */
 };
 
-/* Number of live queues of the principal for which it was last requested. */
+/* Number of live queues of the principal that was last asked about. */
 struct owner_count {
     bool is_known;
     uint64_t owner; /* result of principal_owner; 0: queues without a recorded creator, including the broker's own */
@@ -454,7 +456,8 @@ struct core {
     bool closed;       /* the log ends with a StopPut and a seal frame */
     bool hurry;        /* the last step left work that must be done at once */
     bool leases_ahead; /* the draft that is being applied contains leases ahead of time (ahead.c) */
-    bool ready_anew;   /* since the last deliver(), a task became ready or a line settled */
+    bool ready_anew;   /* since the last deliver(), a task became ready, or all far tasks within a line's horizon were
+                          placed */
     bool full;         /* the last step started no deliveries, because too much data is being sent (core_event.full) */
     bool sealed;       /* the last frame of the log is a seal frame */
     bool is_looked;    /* a Stats scan is using queue_looks */
@@ -485,8 +488,8 @@ struct core {
     uint64_t rows_loading; /* sum of load_rows of all lines */
     struct line_state *evicting;
     bool no_room;                         /* core_event.no_room of the step */
-    bool recur_behind;                    /* occurrences are due that recur_run has not handled: their queues wait */
-    bool is_scarce;                       /* near_relieve has not freed enough memory yet and can still free some */
+    bool recur_behind;                    /* true while due occurrences are left that recur_run has not handled */
+    bool is_scarce;                       /* near_relieve must free more memory and can still do so */
     struct line_list by_size[LINE_SIZES]; /* lists of lines, by size class: the number of their near tasks */
     uint64_t sizes;                       /* if bit n - 1 is set, by_size[n] is not empty */
     struct line_list check;               /* lines whose window or low mark may have to move */
@@ -504,7 +507,7 @@ struct core {
     struct queue *queues;   /* [place] */
     uint32_t *queue_names;  /* hash table of places */
     uint64_t *queue_owners; /* by place: principal_owner of a live queue's creator; 0: none */
-    uint64_t *deletions;    /* by place: number of the deletion of its queue; 0: not deleted */
+    uint64_t *deletions; /* by place: serial number of the deletion of the place's queue; 0: the queue is not deleted */
     uint64_t deletion_last;
     struct free_places free_places;
     struct owner_count owner_count;
@@ -557,19 +560,21 @@ struct core {
 
     struct list_scan scans[LIST_SCANS_MAX];
     size_t scan_count;
-    struct queue_look *queue_looks; /* by place; used by one Stats request at a time */
+    /* One entry per place in the table of queues; used by one Stats request at a time. */
+    struct queue_look *queue_looks;
 
     struct recur **recur_names; /* hash table */
     struct recur **recur_slots; /* [slot] */
-    uint32_t recur_free;        /* no slot below it is free */
-    uint32_t recur_slots_end;   /* slots from here on have never been used */
+    uint32_t recur_free;        /* slots below this index are in use */
+    uint32_t recur_slots_end;   /* slots from this index on have never been used */
     uint32_t recur_count;
-    uint32_t recur_recheck; /* slots below it were compared with the present tzdata */
-    bool recur_lacks_room;  /* this comparison waits for memory, index or disk, and is tried again (RECUR_RETRY_MS) */
+    uint32_t recur_recheck; /* the occurrences of slots below this index were compared with the present tzdata */
+    bool recur_lacks_room;  /* the comparison lacks memory, index or disk space, and is tried again after RECUR_RETRY_MS
+                             */
     uint32_t recur_stuck;   /* recurrences that are stuck */
     struct {
         uint64_t due, missed, skipped;
-    } recur_totals;           /* occurrences since CORE_START (RecurState) */
+    } recur_totals;           /* numbers of occurrences since CORE_START (RecurState) */
     uint64_t recur_bytes;     /* bytes of the region that recurrences use, without their tasks */
     uint64_t recur_last;      /* highest number of a recurrence */
     struct wheel recur_wheel; /* wall time */

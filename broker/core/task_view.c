@@ -74,7 +74,8 @@ void describe_outcome(Tarry__OpResult *result, const struct outcome *outcome) {
     result->outcome = outcome_of_cause((Tarry__Cause)outcome->cause);
     result->id = outcome->id;
     result->due_ms = outcome->due_ms;
-    if (outcome->cause != TARRY__CAUSE__CAUSE_SHARED) { /* these fields of a shared task's outcome contain the shares */
+    /* The outcome of a shared task uses these fields for its shares. */
+    if (outcome->cause != TARRY__CAUSE__CAUSE_SHARED) {
         result->deliveries = outcome->deliveries;
         result->session = outcome->session;
         result->delivered_ms = outcome->delivered_ms;
@@ -174,7 +175,8 @@ bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, u
 void row_spread(const struct decision *d, const struct queue *queue, struct row *row) {
     const Tarry__Policy *policy = draft_queue_now(d->draft, queue);
     row->spread_ms = 0;
-    if (!policy->spread_ms || policy->lease_before_due) return; /* there the due time ends the task's wait */
+    /* With lease_before_due a later due time would not delay the task's delivery. */
+    if (!policy->spread_ms || policy->lease_before_due) return;
     const uint64_t seed[1] = {row->id};
     row->spread_ms = (uint32_t)(frame_sum(seed, sizeof seed) % policy->spread_ms);
     row->due_ms += row->spread_ms;

@@ -224,8 +224,8 @@ static void wheel_prepare(struct wheel *wheel) {
     }
 }
 
-/* Moves the stage of an opened slot to the level below. That level is empty, except its first slot, which has begun,
- * too. */
+/* Moves the stage of an opened slot to the level below. On that level only the first slot may contain timers, because
+ * it is open already. */
 static void stage_open(struct wheel *wheel, struct wheel_stage *stage, unsigned level) {
     struct wheel_bucket *below = wheel->slots[level - 1];
     stage->slot = WHEEL_SLOTS;

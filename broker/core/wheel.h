@@ -22,13 +22,13 @@
 #define WHEEL_NEVER UINT64_MAX
 
 struct wheel_timer {
-    struct wheel_timer *next; /* NULL: the timer is not armed */
+    struct wheel_timer *next; /* next timer in the ring; NULL: the timer is not armed */
     struct wheel_timer *prev;
     uint64_t due_ms;
     uint64_t tie;
 };
 
-struct wheel_bucket { /* ring through `head` */
+struct wheel_bucket { /* Timers in a ring through `head`. */
     struct wheel_timer head;
 };
 
@@ -45,10 +45,10 @@ struct wheel {
     uint64_t armed;    /* number of armed timers, including expired ones that were not popped */
     uint64_t occupied[WHEEL_LEVELS][WHEEL_WORDS];
     struct wheel_bucket slots[WHEEL_LEVELS][WHEEL_SLOTS];
-    struct wheel_stage stages[WHEEL_STAGES]; /* stages by level - 1 */
+    struct wheel_stage stages[WHEEL_STAGES]; /* stages of the levels; the stage of a level is at level - 1 */
     unsigned
         unprepared; /* if bit level - 1 is set, the earliest slot of the level may not be completely in its stage */
-    struct wheel_bucket expired; /* sorted by (due, tie) */
+    struct wheel_bucket expired; /* expired timers, sorted by (due, tie) */
     struct wheel_bucket late; /* timers armed after their due time that precede the last one of `expired`; unsorted */
     uint64_t late_due_ms;     /* lower bound of the due times in `late`; valid if `late` is not empty */
 };

@@ -29,7 +29,7 @@ static bool is_horizon_close(const struct core *core, const struct line_state *l
     return line->horizon.due_ms <= base_ms(core, line->line.base) + CLOCK_LEAD_MS || is_taken_early(core, line);
 }
 
-/* Number of parked tasks of a line from which on it loads no more. */
+/* Maximum number of parked tasks of a line; with more, the line loads no further tasks. */
 static uint64_t parked_max(const struct core *core) {
     return (uint64_t)need_pages(core) / PARKED_SHARE * (SLAB_PAGE_SIZE / task_size(KEY_SIZE_MAX, SERIAL_SIZE_MAX));
 }
@@ -193,7 +193,7 @@ static struct due take_rows(struct core *core, struct line_state *line, const st
         bool is_known = task_find(core, row->id); /* the task in memory is at least as new as the row */
         if (is_known) continue;
         struct task *task = need_task_fits(core, row) ? task_new(core, row, key_hash, false) : NULL;
-        if (!task) { /* complete up to the previous row */
+        if (!task) { /* no memory: the line is complete up to the previous row */
             return i ? row_due(&loaded->rows[i - 1]) : line->horizon;
         }
         task->hash = row_hash(row);
@@ -237,7 +237,7 @@ void near_loaded(struct core *core, const struct core_loaded *loaded) {
         struct due through = take_rows(core, line, loaded);
         if (due_before(line->horizon, through)) line->horizon = through;
         line->load_after =
-            loaded->through; /* if the horizon does not reach `through`, the rest of this load is outdated */
+            loaded->through; /* if the horizon is before `through`, the following pieces of this load are dropped */
     }
     if (loaded->more) return;
     line->loading = false;

@@ -11,7 +11,7 @@
 struct libcurl curl;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static char why[WHY_SIZE]; /* empty: libcurl is loaded */
+static char why[WHY_SIZE]; /* reason why libcurl is not available; empty: it is loaded */
 
 static void load(void) {
     static void *library; /* never unloaded */

@@ -32,7 +32,7 @@ static void judge_at(struct core_turn *turn, uint64_t at_ns, uint64_t late_ns) {
     turn->late_ns = late_ns;
 }
 
-/* TIME-2: the first event is stepped as of now. A core that replayed nothing does not know the log's last time, so it
+/* TIME-2: the first event has the present time. A core that replayed nothing does not know the log's last time, so it
  * could not correct an earlier time. */
 void core_turn_begin(struct core_turn *turn, uint64_t boot_ns) {
     judge_at(turn, boot_ns, 0);
@@ -53,7 +53,7 @@ uint64_t core_turn_age_ns(const struct core_turn *turn, const struct turn_now *n
     return now->boot_ns > turn->at_ns ? now->boot_ns - turn->at_ns : 0;
 }
 
-/* TIME-2: the time at which the event was received. */
+/* TIME-2: returns the time at which the event was received. */
 struct instant core_turn_time(const struct core_turn *turn, const struct turn_now *now) {
     return stall_judge(now->logical, core_turn_age_ns(turn, now));
 }
@@ -124,7 +124,7 @@ static enum turn_effect follow(struct core_turn *turn) {
     return TURN_LEAD;
 }
 
-/* Handles an item. A leader that hands over answers only questions. TURN_DONE: the item was deferred. */
+/* Handles an item. A leader that hands over answers only questions. Returns TURN_DONE if the item was deferred. */
 static enum turn_effect route_item(struct core_turn *turn, struct item *item) {
     turn->item = item;
     judge_at(turn, item->received_ns, item->late_ns);
@@ -267,7 +267,7 @@ enum turn_effect core_turn_next(struct core_turn *turn) {
 /* ---- between turns */
 
 uint64_t core_turn_wait_ns(const struct core_turn *turn, const struct turn_now *now, uint64_t settle_ns) {
-    if (settle_ns > 0 && settle_ns <= SETTLE_NS) return settle_ns; /* no timer expires earlier */
+    if (settle_ns > 0 && settle_ns <= SETTLE_NS) return settle_ns; /* no timer expires before this time is over */
     const uint64_t deadline_ms = core_deadline(turn->core), now_ns = now->logical.steady_ns;
     if (deadline_ms >= UINT64_MAX / NS_PER_MS) return UINT64_MAX;
     return deadline_ms * NS_PER_MS > now_ns ? deadline_ms * NS_PER_MS - now_ns : 0;

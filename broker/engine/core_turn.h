@@ -28,7 +28,8 @@
 /* Maximum time between two readings of the clocks, so that an idle broker notices a jump of the wall clock or a
  * suspended machine. */
 #define TURN_CLOCK_LOOK_NS 1000000000ull
-/* Age of an event above which no task is leased: an ack may be among the waiting events. */
+/* Age of an event in ns above which its step leases no task: an ack of a leased task may be among the waiting events.
+ */
 #define TURN_BEHIND_NS 100000000ull
 /* Maximum time until a higher durable position is handled. A new position wakes no thread, which saves two context
  * switches per commit. */
@@ -49,8 +50,8 @@ struct turn_load {
     struct item *first; /* the received items, in order of arrival */
     uint64_t taken_ns;  /* everything received before this time is in this load or an earlier one */
     uint64_t late_ns;   /* events of this load may have arrived up to this many ns after `taken_ns` */
-    uint64_t settle_ns; /* if the process was stopped: time until taken_ns advances, unless something arrives; 0: it was
-                           not stopped */
+    uint64_t settle_ns; /* if the process was stopped: time in ns until taken_ns advances, unless an item arrives
+                           before; 0: the process was not stopped */
     uint64_t durable;   /* the log is durable up to here on every node that must have it */
     uint64_t indexed;
     uint64_t follow_to; /* apply another node's frames up to this position */
@@ -59,7 +60,7 @@ struct turn_load {
     bool stop;          /* an orderly stop was ordered */
 };
 
-struct turn_now { /* the caller's data at a step of the core */
+struct turn_now { /* data that the caller supplies for a step of the core */
     struct instant logical;
     uint64_t boot_ns; /* CLOCK_BOOTTIME */
     bool no_room;     /* the disk has no room for new tasks: recurrences wait (core_recurs) */
@@ -103,12 +104,13 @@ struct core_turn {
     struct item **put_off_last;
     bool paused, pause_told;
     bool stopping;
-    bool closed; /* the last record except a seal was written: the core gets only positions and ticks */
+    bool closed; /* after a stop, the last record was written (a seal may follow): the core gets only positions and
+                    ticks */
     uint64_t stop_ms;
 
     struct turn_load load;
     int phase;
-    bool entered;  /* the only effect of this phase was already returned */
+    bool entered;  /* the present phase has only one effect, which was already returned */
     bool more;     /* more work must be done at once */
     bool is_due;   /* a tick of the core is due */
     bool is_taken; /* an item was taken since the last check of the batch */

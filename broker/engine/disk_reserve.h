@@ -16,8 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DISK_RESERVE_MAX (64ull << 20) /* enough for the maximum lag of the index; less on a small disk */
-#define DISK_RESERVE_SHARE 8           /* the reserve is at most this share of a small disk */
+/* Maximum size of the reserve in bytes: enough for the maximum lag of the index. A small disk has a smaller reserve. */
+#define DISK_RESERVE_MAX (64ull << 20)
+#define DISK_RESERVE_SHARE 8 /* the reserve is at most this share of a small disk */
 
 struct disk_reserve {
     uint64_t bytes;

@@ -36,16 +36,17 @@ struct item {
 void item_receive(struct item *item, struct stall *stall, uint64_t now_ns);
 
 enum engine_request_need {
-    ENGINE_REQUEST_NONE, /* nothing: step it, then engine_request_end */
+    ENGINE_REQUEST_NONE, /* the request needs nothing: step its event, then engine_request_end */
     ENGINE_REQUEST_ROOM, /* check that the disk has space for `room` more bytes of log. If not, refuse and end the
                             request; otherwise call engine_request_next */
-    ENGINE_REQUEST_PAST, /* find commit.past below position `past_end`; then take the request again, also after READ and
-                            COUNT */
+    ENGINE_REQUEST_PAST, /* find commit.past below position `past_end`; then let a later turn take the request again (as
+                            after READ and COUNT) */
     ENGINE_REQUEST_READ, /* read `wants` from the index; if there are none, read the page of `plan` or of the job */
     ENGINE_REQUEST_COUNT, /* read the counts for `calendar` from the index, once it has absorbed the log below
                              `past_end`; then engine_request_counted */
     ENGINE_REQUEST_TIME,  /* take the request again later: a long scan is done in pieces, with other items in between */
-    ENGINE_REQUEST_HOLD,  /* a page must wait until fewer reads are active (core_turn_starve) */
+    ENGINE_REQUEST_HOLD,  /* no free hold: the request for a result page must wait until fewer reads are active
+                             (core_turn_starve) */
     ENGINE_REQUEST_REFUSED, /* reply to the call with `refusal`, then engine_request_end */
 };
 

@@ -29,8 +29,8 @@ enum erasure_effect {
 
 enum erasure_result {
     ERASURE_DONE,
-    ERASURE_BUSY,    /* result of BEGIN: the archive or a copier is working */
-    ERASURE_FAILED,  /* result of TAILS or ARCHIVE: cannot be read or written now; retried later */
+    ERASURE_BUSY,   /* result of BEGIN: the archive or a copier is working */
+    ERASURE_FAILED, /* result of TAILS or ARCHIVE: a file cannot be read or written now; the erasure is retried later */
     ERASURE_NO_ROOM, /* result of REPORT: the index has no room */
 };
 
@@ -48,8 +48,8 @@ struct erasure_facts {
     uint64_t now_ns;
 };
 
-/* Returns how long no erasure is needed; 0: something must be erased now. UINT64_MAX: nothing to erase, or not before
- * the segment has been retired. */
+/* Returns the time in ns until an erasure is needed; 0: now. UINT64_MAX: nothing to erase, or not before the segment
+ * has been retired. */
 uint64_t erasure_wait_ns(const struct erasure *erasure, const struct erasure_facts *facts);
 /* Returns BEGIN or REST; call it while no erasure is active. */
 enum erasure_effect erasure_look(struct erasure *erasure, const struct erasure_facts *facts);

@@ -11,7 +11,7 @@
 /* Delay, or size of durable log, after which the writer wakes to absorb. */
 #define GATHER_NS (20 * NS_PER_MS)
 #define GATHER_BYTES (256u << 10)
-/* Maximum wait of an inspection. Only orders arrive, and they wake the writer. */
+/* Maximum wait of the writer in an inspection, where only orders arrive. An order wakes the writer. */
 #define INSPECT_WAIT_NS (3600ull * 1000000000ull)
 
 struct index_times index_times_of(uint64_t memory) {
@@ -63,7 +63,7 @@ static uint64_t commit_wait_ns(const struct index_schedule *schedule, const stru
     return until(schedule->oldest_ns + schedule->times.delay_ns, orders->now_ns);
 }
 
-/* Returns how long the writer has no work, apart from durable frames that are not absorbed. */
+/* Returns the time in ns until the writer has work. Durable frames that are not absorbed do not count. */
 static uint64_t rest_ns(const struct index_schedule *schedule, const struct index_orders *orders) {
     if (orders->stop || schedule->maintain) return 0;
     uint64_t wait_ns = min_u64(orders->sign_wait_ns, commit_wait_ns(schedule, orders));

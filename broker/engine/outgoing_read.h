@@ -49,7 +49,7 @@ struct outgoing_source {
 /* Tasks to deliver; the first `count` entries of each array are valid. */
 struct outgoing_contents {
     const struct core_delivered **tasks;
-    ProtobufCBinaryData *contents; /* packed, without their salt */
+    ProtobufCBinaryData *contents; /* packed contents, without their salt */
     size_t count;
     size_t gone;      /* number of tasks left out, because their contents are gone */
     uint64_t gone_id; /* id of the last task that was left out */

@@ -57,7 +57,7 @@ void recovery_log_opened(struct recovery_plan *plan, const struct log_recovery *
 static void go_on_with_clock(struct recovery_plan *plan) {
     const struct recovery_index *index = &plan->index;
     const struct log_recovery *log = &plan->log;
-    /* If the log has no frames after the index's position, the index has the latest time. */
+    /* The log may have no frames after the index's position; then the index has the latest time. */
     plan->last = (struct instant){max_u64(log->steady_ns, index->steady_ns), max_u64(log->wall_ns, index->wall_ns)};
     plan->effect = plan->options.inspects ? RECOVERY_STOP_CLOCK : RECOVERY_START_CLOCK;
 }

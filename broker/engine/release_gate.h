@@ -23,8 +23,8 @@
 struct release {
     struct release *next; /* used by the gate */
     uint64_t position;    /* the release depends on the log up to this position */
-    uint64_t question;    /* number of the question of which, or of a later one, the release needs a confirmation; 0: it
-                             needs none */
+    uint64_t question;    /* the release waits until the question with this number, or a later one, is confirmed; 0: it
+                             needs no confirmation */
 };
 
 /* A subscriber, which must outlive the gate. `reached` may call enter, reach and tell, but not subscribe. */

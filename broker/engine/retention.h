@@ -57,8 +57,9 @@ struct retention_facts {
 };
 
 void retention_init(struct retention *retention, const struct retention_policy *policy);
-/* Returns the position at or below which a segment must end to be considered: the index has absorbed it (LOG-3) and the
- * follower has it. `follower_from`: start of what the follower needs; UINT64_MAX: nothing. */
+/* Returns the position at or below which a segment must end before it may be retired: the index has absorbed the log up
+ * to there (LOG-3), and the follower needs nothing below it. `follower_from`: start of the log that the follower needs;
+ * UINT64_MAX: it needs none. */
 uint64_t retention_bound(uint64_t indexed, uint64_t follower_from);
 /* Returns true while a segment is being retired; no erasure may begin then. */
 bool retention_is_active(const struct retention *retention);
@@ -66,7 +67,7 @@ bool retention_is_active(const struct retention *retention);
  * retired. */
 enum retention_effect retention_look(struct retention *retention, const struct log_segment *oldest,
                                      const struct retention_facts *facts);
-/* Returns how long retention has no work unless something changes; 0: work is due. Arguments as for retention_look. */
+/* Returns the time in ns until retention has work, if nothing changes; 0: now. Arguments as for retention_look. */
 uint64_t retention_wait_ns(const struct retention *retention, const struct log_segment *oldest,
                            const struct retention_facts *facts);
 /* Takes the result of the current effect and returns the next effect. REST means that this retirement has ended. */

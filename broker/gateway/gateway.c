@@ -147,7 +147,7 @@ static const char too_many_commits[] =
 struct producer {
     struct maker *maker;
     TAILQ_ENTRY(producer) next;
-    uint64_t id;       /* 0: requested, not yet issued */
+    uint64_t id;       /* id of the producer; 0: it was requested, and is not issued yet */
     uint64_t sequence; /* the next sequence to assign */
     uint64_t oldest;   /* the oldest sequence without a reply */
     uint64_t answered; /* if bit i is set, sequence oldest + i has its reply */

@@ -55,7 +55,7 @@ struct gateway_who {
 };
 void gateway_who(struct gateway *gateway, const struct gateway_caller *caller, struct gateway_who *out);
 
-/* The operations that a request will ask for, as known from its head. */
+/* The operations for which a request will ask, as far as the request's head tells. */
 struct gateway_deed {
     bool leases;
     uint32_t operations; /* kinds of operation in the commit: bits 1 << Tarry__Op__OpCase */
@@ -91,7 +91,7 @@ uint64_t gateway_ask(struct gateway *gateway, const struct gateway_caller *calle
  * failovers, for GATEWAY_ONCE_KEEP_MS. Each principal has its own keys. */
 struct gateway_once {
     const void *key;
-    size_t key_size; /* 1 … GATEWAY_ONCE_KEY_MAX */
+    size_t key_size; /* size of the key in bytes, 1 … GATEWAY_ONCE_KEY_MAX */
     /* Fingerprint of the request. Another request with the same key is refused: INVALID with gateway_once_differs. */
     uint8_t fingerprint[GATEWAY_FINGERPRINT_SIZE];
 };
@@ -112,10 +112,10 @@ void gateway_forget(struct gateway *gateway, uint64_t handle);
 /* ---- leases */
 
 struct gateway_lease_options {
-    const char *const *queues; /* 1 … QUEUES_PER_SUBSCRIBE_MAX names; copied; none for a mover */
+    const char *const *queues; /* names of 1 … QUEUES_PER_SUBSCRIBE_MAX queues; copied; none for a mover */
     size_t queue_count;
     uint32_t max;      /* maximum number of tasks, 1 … GATEWAY_LEASE_TASKS_MAX */
-    uint64_t lease_ms; /* 0: lease time of each queue's policy */
+    uint64_t lease_ms; /* lease time in ms; 0: the one of each queue's policy */
     uint64_t wait_ms;  /* maximum wait for the first task, at most GATEWAY_WAIT_MAX_MS; 0: no wait */
     /* Used with wait_ms 0: maximum wait for the broker's answer whether a task is ready; 0 means 1 s. */
     uint64_t now_ms;
@@ -129,8 +129,9 @@ struct gateway_lease_options {
 struct gateway_leased {
     Tarry__Code code; /* not OK: the lease was refused; `message` gives the reason */
     const char *message;
-    const char *primary;                /* valid with NOT_PRIMARY: the leader's address; "": unknown */
-    Tarry__DeliveredTask *const *tasks; /* with tokens; the leases are durable; no tasks: the wait has timed out */
+    const char *primary; /* valid with NOT_PRIMARY: the leader's address; "": unknown */
+    /* Leased tasks with their tokens; the leases are durable. No tasks: the wait has timed out. */
+    Tarry__DeliveredTask *const *tasks;
     size_t count;
     uint64_t delivered_ms;
 };

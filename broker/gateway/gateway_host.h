@@ -32,8 +32,8 @@ struct gateway_calls {
      * Result as may_lease. */
     Tarry__Code (*may_key)(void *argument, uint64_t principal, const Tarry__Commit *commit,
                            char sentence[GATEWAY_SENTENCE_SIZE]);
-    /* Checks whether the principal may do any part of the deed, and takes one operation from its rate. Result as
-     * may_lease. */
+    /* Checks whether the principal may do at least one operation of the deed, and takes one operation from its rate.
+     * Result as may_lease. */
     Tarry__Code (*pay)(void *argument, uint64_t principal, const struct gateway_deed *deed,
                        char sentence[GATEWAY_SENTENCE_SIZE]);
     /* Returns the operation that `pay` took. */

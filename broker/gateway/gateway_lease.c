@@ -161,7 +161,7 @@ static void release(struct pool *pool, Tarry__DeliveredTask *const *tasks, size_
     }
     commit.n_ops = count;
     commit.ops = pointers;
-    /* If memory for the commit is missing, or its reply is, the leases end at their deadlines. */
+    /* Without memory for the commit, or without its reply, the leases end at their deadlines. */
     if (has_memory) (void)gateway_commit(pool->gateway, &caller, &commit, NULL, NULL, NULL);
     free(ops);
     free(pointers);

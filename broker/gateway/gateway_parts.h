@@ -46,7 +46,7 @@ struct once;
 struct ask {
     uint64_t id;
     struct gateway *gateway;
-    gateway_reply *reply; /* NULL: the caller has called gateway_forget */
+    gateway_reply *reply; /* callback for the reply; NULL: the caller has called gateway_forget */
     void *argument;
     uint64_t principal;
     char peer[PEER_SIZE_MAX + 1];
@@ -110,7 +110,7 @@ struct gateway {
     unsigned ask_count;
     struct ask_list offered; /* asks that wait for capacity of the broker */
     struct maker_list makers;
-    struct pool_list pools; /* ordered by use; the most recently used pool is last */
+    struct pool_list pools; /* list of all pools; the most recently used pool is last */
     unsigned pool_count;
     unsigned lease_count;
     struct timers timers;

@@ -34,7 +34,7 @@ struct shared {
     uint64_t id;
 };
 
-struct sharing { /* a commit, which is kept until it has its reply */
+struct sharing { /* a commit of fan-outs, which is kept until its reply arrives */
     TAILQ_ENTRY(sharing) next;
     struct sharer *sharer;
     struct shared *tasks;
@@ -163,7 +163,8 @@ static size_t keep_refused(struct sharing *sharing, const Tarry__CommitReply *re
         else
             sharing->ops[kept++] = &shared->op;
     }
-    for (size_t i = 0; i < released_count; i++) sharing->ops[kept++] = released[i]; /* fan-outs come first */
+    /* fan-outs must come first in a commit, so the releases follow them. */
+    for (size_t i = 0; i < released_count; i++) sharing->ops[kept++] = released[i];
     return kept;
 }
 

@@ -236,7 +236,8 @@ static void refuse_with(struct http_exchange *exchange, unsigned status, const c
 }
 
 void http_refuse(struct http_exchange *exchange, unsigned status, const char *code, const char *sentence) {
-    if (exchange->is_building) { /* the refusal is sent after the build, because this may be the worker's thread */
+    if (exchange->is_building) { /* the worker's thread may be running this code, so the refusal is sent later, on the
+                                    door's thread */
         exchange->refusal.status = status;
         exchange->refusal.code = code;
         snprintf(exchange->refusal.sentence, sizeof(exchange->refusal.sentence), "%s", sentence);
@@ -271,7 +272,7 @@ unsigned http_status_of(Tarry__Code code) {
         return 421;
     case TARRY__CODE__FAILED:
         return 500;
-    default: /* BUSY, STOPPING, BEHIND, TOO_OLD */
+    default: /* all other codes, such as BUSY, STOPPING, BEHIND and TOO_OLD */
         return 503;
     }
 }

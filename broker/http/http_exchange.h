@@ -81,7 +81,8 @@ struct http_refusal {
 };
 
 struct http_exchange {
-    crypto_generichash_state hash; /* fingerprint of the received part of the request, if it has a key */
+    /* Hash of the part of the request received so far; used if the request has an Idempotency-Key. */
+    crypto_generichash_state hash;
     struct http_server *server;
     struct http_connection *connection; /* where the reply is sent; only http_connection.c and http_answer.c use its
                                            members; NULL: closed */
@@ -114,12 +115,12 @@ struct http_exchange {
     uint64_t timer;
     uint64_t retried_ms;    /* time that the commit has spent in retries while the broker was briefly busy */
     struct http_live *live; /* a statistics stream; NULL: not a stream */
-    struct text out;        /* used by the handler */
+    struct text out;        /* free for the handler's use */
     uint8_t fingerprint[GATEWAY_FINGERPRINT_SIZE]; /* hash of the whole request; valid if there is an Idempotency-Key */
-    /* The following members belong to the handler. */
-    const char *const *names; /* names of the operations, one each */
+    /* Only the handler uses the following members. */
+    const char *const *names; /* name of each operation */
     Tarry__Commit *commit;
-    struct gateway_lease_options lease; /* queue count 0: no lease is requested */
+    struct gateway_lease_options lease; /* options of the lease that the request asks for; no queues: no lease */
     const char *line_at;                /* JSON lines: the unparsed rest of the body */
     const char *lines_end;              /* JSON lines: start of the next commit in the body */
     size_t lines_weight;                /* JSON lines: weight of the parsed lines (json_weigh) */

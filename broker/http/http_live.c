@@ -105,8 +105,8 @@ static void live_wait(struct http_exchange *exchange) {
     if (exchange->timer == 0) http_stream_end(exchange);
 }
 
-/* Returns whether the reply is not OK, after handling it. Before the stream begins, the request is refused.
- * Later, a busy broker is asked again after a delay, and any other reply ends the stream. */
+/* Handles a reply that is not OK, and returns true; returns false for an OK reply. Before the stream begins, the
+ * request is refused. Later, a busy broker is asked again after a delay, and any other reply ends the stream. */
 static bool is_over(struct http_exchange *exchange, const Tarry__Reply *reply) {
     if (reply != NULL && reply->code == TARRY__CODE__OK) return false;
     if (!exchange->is_stream) return http_refused(exchange, reply);

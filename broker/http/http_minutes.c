@@ -90,7 +90,7 @@ static void on_stats(void *argument, const Tarry__Reply *reply) {
     struct http_minutes *minutes = argument;
     struct totals now;
     if (reply == NULL || reply->code != TARRY__CODE__OK || reply->stats == NULL)
-        return; /* the next minute covers two */
+        return; /* no sample now, so the next minute will contain the growth of two minutes */
     add_up(&now, reply->stats);
     record(minutes, &now);
 }

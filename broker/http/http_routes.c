@@ -88,7 +88,7 @@ static bool is_path(const struct head *head, const char *path) {
     return false;
 }
 
-/* If `code` is NULL, the status determines it. */
+/* Stores a refusal in exchange->refusal. If `code` is NULL, the status determines the code. */
 static void refuse(struct http_exchange *exchange, unsigned status, const char *code, const char *sentence) {
     struct http_refusal *refusal = &exchange->refusal;
     refusal->status = status;

@@ -45,8 +45,8 @@ static void refuse_op(struct http_exchange *exchange, size_t index, bool is_sing
 }
 
 static void write_result(struct text *out, const struct http_exchange *exchange, const Tarry__Reply *reply, size_t i) {
-    /* A repeated request gets the first result, but the reply's position would be a later one. So the position is
-     * omitted. */
+    /* A reply to a repeated request has the result of the first one, but `position` would differ. So replies to
+     * requests with an Idempotency-Key have no position. */
     const bool is_repeatable = exchange->head.fields[HEAD_FIELD_idempotency].text != NULL;
     const bool has_position = exchange->is_single && !is_repeatable;
     struct json_result result = {.name = exchange->names[i], .position = has_position ? reply->position : 0};
@@ -342,7 +342,7 @@ void handle_lines(struct http_exchange *exchange) {
         return;
     }
     exchange->line_at = exchange->body.bytes;
-    /* The bytes of each commit are counted for the principal instead. */
+    /* From here on, the bytes of each commit count against the principal's limit, so the body no longer does. */
     (void)door_stream_count(exchange->server->door, exchange->id, 0);
     http_stream_begin(exchange, "application/x-ndjson");
     if (exchange->body.size == 0)
@@ -514,7 +514,7 @@ void http_built(struct http_exchange *exchange) {
     }
     size_t size = exchange->body.size;
     body_deinit(&exchange->body);
-    /* Count the text once more, because the parsed values and operations contain copies of it. */
+    /* Hold the size of the body's text in addition, because the parsed values and operations contain copies of it. */
     (void)http_hold(exchange, exchange->scan.weight + size);
     if (exchange->commit != NULL)
         http_commit(exchange, exchange->commit, on_committed);

@@ -24,7 +24,7 @@ static struct http_job *next_job(struct http_worker *worker) {
     while (fair_is_empty(&worker->waiting) && !worker->stops) pthread_cond_wait(&worker->posted, &worker->mutex);
     struct fair_item *item = worker->stops ? NULL : fair_take(&worker->waiting);
     pthread_mutex_unlock(&worker->mutex);
-    return (struct http_job *)item; /* `job` is its first member */
+    return (struct http_job *)item; /* the struct fair_item is the first member of its struct http_job */
 }
 
 static void *run(void *argument) {

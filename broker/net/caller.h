@@ -20,10 +20,11 @@ enum caller_place { CALLER_RPC, CALLER_LANE, CALLER_PAGE };
 
 /* A client to be judged; all pointers are valid only during the call. */
 struct net_caller {
-    const char *peer; /* "127.0.0.1:40312", "unix:uid=1000,pid=77"; for logs and records */
+    /* Address of the client for logs and records, such as "127.0.0.1:40312" or "unix:uid=1000,pid=77". */
+    const char *peer;
     enum caller_way way;
     enum caller_place place;
-    const char *path; /* "/rpc", "/lane/7", "/metrics" */
+    const char *path; /* requested path, such as "/rpc", "/lane/7" or "/metrics" */
     uint64_t session; /* CALLER_LANE: the session whose secret the client showed (result of lane_asks); else 0 */
     bool over_tls;
     uint32_t uid; /* CALLER_UNIX: of the connecting process (SO_PEERCRED) */
@@ -37,7 +38,8 @@ struct net_caller {
 };
 
 struct caller_verdict {
-    unsigned status;      /* 0: admitted; else 401 (unknown client), 403 (not permitted), 429 (too many requests) */
+    unsigned status; /* HTTP status; 0: admitted; otherwise 401 (unknown client), 403 (not permitted) or 429 (too many
+                        requests) */
     const char *sentence; /* reason of a refusal: at most CALLER_SENTENCE_MAX bytes, no control characters; the door
                              copies it */
     uint64_t principal;   /* valid if admitted */

@@ -11,7 +11,7 @@
 
 struct deadline {
     void (*fire)(struct deadline *timer);
-    uint64_t due_us; /* 0: not armed */
+    uint64_t due_us; /* time at which the timer fires; 0: not armed */
     uint64_t key_us; /* time by which the heap is ordered; at most due_us */
     size_t place;    /* index in the heap plus 1; 0: not in the heap */
 };

@@ -161,7 +161,8 @@ static bool carry_out(struct door *door, struct message *message) {
     return false;
 }
 
-/* Returns whether a protocol gets the message, and so works on this thread: it renders a reply as JSON. */
+/* Returns whether a protocol inside the broker gets the message. The protocol then works on this thread: it renders a
+ * reply as JSON. */
 static bool is_for_protocol(const struct message *message) {
     return door_is_inside(message->to) || message->kind == ORDER_PAGE;
 }
@@ -300,7 +301,8 @@ static void handle(struct door *door, const struct epoll_event *event) {
     }
 }
 
-/* Lets the callee process its requests. Replies to a protocol inside the broker may lead to further ones. */
+/* Lets the callee process its requests. A reply to a protocol inside the broker may cause another request, so this is
+ * repeated a few times. */
 static void serve(struct door *door) {
     door->is_due = false;
     for (int i = 0; i < SERVED_IN_A_ROW; i++) {
@@ -420,7 +422,7 @@ struct door *door_new(const struct door_calls *calls, const struct door_limits *
     pthread_mutex_init(&door->serving, NULL);
     init_condition(door);
     room_init(door);
-    /* Two timers for each connection, and the door's own. */
+    /* Space for two timers of each connection, and for the door's own timers. */
     bool is_made = open_loop(door) && deadlines_init(&door->deadlines, 2 * limits->connections_max + 5u) &&
                    connections_init(door) && io_begin(door);
     if (is_made) return door;

@@ -122,7 +122,8 @@ struct door_calls {
      * it. The receiver of a delivery must call lane_sent with the result. NULL: no reply, because memory was short or
      * the session of its lane has ended. */
     void (*inside)(void *argument, uint64_t id, const struct message *message, bool is_delivery);
-    /* Reports that there may be capacity for requests again; the door has already offered the waiting ones. */
+    /* Reports that there may be capacity for requests again. Before the call, the door has offered the waiting requests
+     * to the callee again. */
     void (*resumed)(void *argument);
     /* Called when the time set with door_alarm has passed. */
     void (*alarm)(void *argument);
@@ -134,13 +135,14 @@ struct door_limits {
     size_t request_max; /* maximum size of one message in bytes */
     size_t held_max;
     unsigned connections_max;
-    const char *origins; /* format as in origin.h; must outlive the door */
-    struct tls *tls;     /* NULL: no TLS; must live until the door has stopped */
+    /* Origins of web pages that may use the broker, in the format of origin.h; must outlive the door. */
+    const char *origins;
+    struct tls *tls; /* NULL: no TLS; must live until the door has stopped */
     /* The protocol HTTP (broker/http). NULL: every listener has a protocol of its own. Must outlive the door. */
     const struct door_stream_calls *http;
 };
 
-/* Returns NULL when out of memory. */
+/* Makes a door without listeners. Returns NULL when out of memory. */
 struct door *door_new(const struct door_calls *calls, const struct door_limits *limits);
 /* Takes ownership of a listening socket. `speaks`: the protocol of its connections, must outlive the door; NULL: HTTP.
  * Call it before door_start. */

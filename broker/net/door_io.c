@@ -102,7 +102,8 @@ void io_close(struct connection *connection) {
     UNLIST(&door->again, connection, in_again);
     if (connection->ssl != NULL && !SSL_in_init(connection->ssl)) (void)SSL_shutdown(connection->ssl);
     break_tls(connection);
-    close(connection->fd); /* leaves the epoll set, because no other descriptor names the socket */
+    /* This also removes the socket from the epoll set, because no other descriptor names the socket. */
+    close(connection->fd);
 }
 
 /* ---- TLS */
@@ -125,7 +126,8 @@ bool io_begin(struct door *door) {
     if (door->tls == NULL) return false;
     SSL_CTX_set_mode(door->tls,
                      SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_read_ahead(door->tls, 1); /* one read(2) for a record, not one for its header and one for the rest */
+    /* OpenSSL then reads a TLS record with one read(2), instead of two: its header and the rest. */
+    SSL_CTX_set_read_ahead(door->tls, 1);
     SSL_CTX_set_alpn_select_cb(door->tls, choose_protocol, NULL);
     return tls_serve(tls, door->tls);
 }
@@ -159,7 +161,7 @@ static void shake_hands(struct connection *connection) {
     deadline_cancel(&connection->deadline);
     if (!stream_begin(connection))
         connection_kill(connection);
-    else if (SSL_has_pending(connection->ssl)) /* a request came with the end of the handshake */
+    else if (SSL_has_pending(connection->ssl)) /* a request came together with the last handshake bytes */
         LIST_LAST(&connection->door->again, connection, in_again);
 }
 
@@ -275,7 +277,8 @@ static size_t size_as_sent(const struct connection *connection, const struct mes
 struct batch {
     struct iovec pieces[PIECES_MAX];
     unsigned count;
-    size_t size, size_max; /* bytes of all pieces; and the size from which no further piece is added */
+    /* size: bytes of all pieces; size_max: no further piece is added once `size` has reached it. */
+    size_t size, size_max;
     uint8_t heads[PIECES_MAX][WS_HEAD_MAX];
 };
 
@@ -306,7 +309,8 @@ static void add_message(struct batch *batch, const struct connection *connection
         add(batch, payload - head_size, head_size + size, &skipped);
         return;
     }
-    if (size <= DOOR_FRAME_OUT) { /* the frame's header is in the room before the payload */
+    /* One frame: its header is written into the message's free space in front of the payload. */
+    if (size <= DOOR_FRAME_OUT) {
         size_t head_size = ws_seal(WS_BINARY, true, payload, size, NULL);
         add(batch, payload - head_size, head_size + size, &skipped);
         return;
@@ -607,7 +611,7 @@ void io_event(struct connection *connection, uint32_t events) {
         return;
     }
     bool reads = (connection->waits_for & EPOLLIN) != 0;
-    /* epoll reports these two events even if the door does not wait for them. */
+    /* epoll reports hang-ups and errors even if the door waits for no events. */
     if ((events & (EPOLLHUP | EPOLLERR)) != 0 && !reads) {
         connection_kill(connection);
         return;

@@ -36,7 +36,7 @@
 #define DOOR_US_PER_S 1000000ull
 #define DOOR_US_PER_MS 1000ull
 
-/* A connection is in a list while the list's entry in it is set. */
+/* Tells whether the connection is in the list of this entry. */
 #define LISTED(connection, entry) ((connection)->entry.tqe_prev != NULL)
 #define LIST_LAST(list, connection, entry) TAILQ_INSERT_TAIL(list, connection, entry)
 #define UNLIST(list, connection, entry)                                                                                \
@@ -91,7 +91,7 @@ struct upgrade {
     enum connection_kind kind;
     enum framing framing;
     uint32_t lane;
-    uint64_t holder; /* KIND_LANE; 0: no session has attached its lane yet */
+    uint64_t holder; /* KIND_LANE: the session that owns the lane; 0: no session has attached its lane yet */
     size_t size;
     uint8_t bytes[]; /* bytes received after the request */
 };
@@ -100,7 +100,7 @@ struct upgrade {
 struct stream {
     void *state; /* state of the protocol, the argument of its callbacks; NULL before `opened` and after `gone` */
     struct upgrade *upgrade;  /* NULL: none */
-    struct fair_item in_line; /* its place in the queue for turns (door_turn.h) */
+    struct fair_item in_line; /* place of the connection in the queue for turns (door_turn.h) */
     size_t half_size;         /* bytes that the protocol holds for the half-received request, as it reported */
     size_t kept_size;         /* bytes that the protocol buffers behind the current request */
     uint64_t kept_us;         /* when `kept_size` last decreased or was 0 */
@@ -142,12 +142,13 @@ struct connection {
     enum connection_kind kind;
     SSL *ssl; /* NULL: no TLS, or TLS failed */
     bool over_tls;
-    uint32_t waits_for;                     /* events that epoll reports */
-    bool is_paused;                         /* the door does not read from it */
-    bool is_blocked;                        /* the kernel takes no more bytes now; epoll reports when it does */
-    bool has_ended;                         /* the client shut down its sending side */
-    bool is_admitted;                       /* call `dismiss` for `principal` at the end */
-    const struct door_stream_calls *speaks; /* its listener's protocol, or the one that its first byte chose */
+    uint32_t waits_for; /* events for which the door waits by epoll */
+    bool is_paused;     /* the door does not read from this connection */
+    bool is_blocked;    /* the kernel takes no more bytes now; epoll reports when it does */
+    bool has_ended;     /* the client shut down its sending side */
+    bool is_admitted;   /* call `dismiss` for `principal` at the end */
+    /* Protocol of the connection's listener, or the protocol that the first byte selected. */
+    const struct door_stream_calls *speaks;
     union {
         struct stream stream;
         struct socket_of_messages ws;
@@ -171,12 +172,12 @@ struct connection {
     enum caller_way way;
     uint32_t uid; /* CALLER_UNIX */
     uint32_t pid;
-    TAILQ_ENTRY(connection) in_newcomers; /* ordered by arrival */
-    TAILQ_ENTRY(connection) in_waiting;   /* ordered by arrival of the request */
-    TAILQ_ENTRY(connection) in_halves;    /* ordered by last progress */
-    TAILQ_ENTRY(connection) in_keepers;   /* ordered by kept_us */
-    TAILQ_ENTRY(connection) in_unread;    /* ordered by the time when its client last read replies */
-    TAILQ_ENTRY(connection) in_slow;      /* ordered by read_us */
+    TAILQ_ENTRY(connection) in_newcomers; /* newcomers, ordered by arrival */
+    TAILQ_ENTRY(connection) in_waiting;   /* connections with a waiting request, ordered by the request's arrival */
+    TAILQ_ENTRY(connection) in_halves;    /* connections with a half-received request, ordered by last progress */
+    TAILQ_ENTRY(connection) in_keepers;   /* connections with buffered input, ordered by kept_us */
+    TAILQ_ENTRY(connection) in_unread;    /* connections with unread replies, ordered by the time of the last read */
+    TAILQ_ENTRY(connection) in_slow;      /* lanes with unsent deliveries, ordered by read_us */
     TAILQ_ENTRY(connection) in_dirty;
     TAILQ_ENTRY(connection) in_again;
     TAILQ_ENTRY(connection) in_dead;
@@ -189,7 +190,7 @@ TAILQ_HEAD(connection_list, connection);
 struct newcomers {
     struct connection_list list;
     unsigned count;
-    unsigned max; /* maximum number; the door closes the oldest newcomer for a further one */
+    unsigned max; /* maximum number of newcomers; the door closes the oldest one before it accepts a further one */
 };
 
 /* Slot of a connection; the low bits of its id are the index. `connection` belongs to the serving thread; the door's
@@ -245,7 +246,7 @@ struct door {
     _Atomic bool reviews;
     _Atomic bool stopping;
     _Atomic bool quits;
-    _Atomic size_t queued; /* messages that other threads queued and that are neither sent nor dropped */
+    _Atomic size_t queued; /* number of messages that other threads queued and that are neither sent nor dropped */
     bool has_stopped;      /* the door reads from no connection any more */
     bool is_due;           /* the next round does not wait for events */
     bool has_postponed;    /* the queue of messages is not empty, and the next round does not wait */
@@ -259,8 +260,8 @@ struct door {
     _Atomic size_t deliveries_size; /* bytes of deliveries that are not in the kernel, and reservations for others */
     _Atomic bool wants_room;        /* a delivery waits for memory */
     bool grants_no_room;            /* door_end_waits was called, so no thread waits any more */
-    pthread_cond_t taken;           /* `replies_size` has decreased */
-    pthread_cond_t has_room;        /* `deliveries_size` has decreased */
+    pthread_cond_t taken;           /* signals that `replies_size` has decreased */
+    pthread_cond_t has_room;        /* signals that `deliveries_size` has decreased */
     struct slot *ending;            /* slots of connections that must end */
     uint64_t inside_ends[DOOR_INSIDE_ENDS];
     unsigned inside_end_count;

@@ -155,7 +155,7 @@ void pressure_bound_unread(struct door *door) {
 /* ---- deliveries */
 
 static void on_slow_look(struct deadline *timer) {
-    (void)timer; /* the round that handles this timer ends with pressure_bound_deliveries */
+    (void)timer; /* nothing to do here: the timer only causes a round, and each round calls pressure_bound_deliveries */
 }
 
 void pressure_bound_deliveries(struct door *door) {

@@ -11,7 +11,7 @@
 
 #include "door_parts.h"
 
-/* A client that has not sent its whole hello. */
+/* State of a connection whose client has not sent its whole hello. */
 struct greeting {
     struct door *door;
     uint64_t id;

@@ -6,7 +6,7 @@
 #include "door_parts.h"
 #include "origin.h"
 
-#define TLS_HANDSHAKE 0x16 /* type of a TLS connection's first record */
+#define TLS_HANDSHAKE 0x16 /* first byte of a TLS connection: the type of its first record */
 #define SP_FIRST 0
 
 static struct connection *find(struct door *door, uint64_t id) {
@@ -231,7 +231,8 @@ bool door_stream_hold(struct door *door, int64_t bytes) {
 
 struct caller_verdict door_stream_admit(struct door *door, uint64_t id, enum caller_place place, const char *path,
                                         const char *token, size_t token_size) {
-    /* Not stream_find_alive, because the connection's protocol may call this while it begins. */
+    /* The function `find` would find no connection here if the protocol calls this from `opened`, because stream.state
+     * is not set yet. */
     struct connection *connection = connection_find(door, id);
     if (connection == NULL || connection->state == STATE_DEAD)
         return (struct caller_verdict){.status = 401, .sentence = "the connection has ended"};
@@ -250,7 +251,8 @@ const char door_host_refused[] =
     "the broker does not know the name in the Host header, which a hostile web page may have chosen: send a token, use "
     "the broker's IP address or localhost, or start tarryd with --allow-origin";
 
-/* Only browsers need this check: over the network every client shows a token, and TLS has verified the name. */
+/* Checks the Host field, only for plain HTTP from this machine. In other cases a web page cannot use a forged name:
+ * over the network every client shows a token, and TLS has verified the name. */
 bool door_stream_host(struct door *door, uint64_t id, const char *host) {
     const struct connection *connection = find(door, id);
     if (connection == NULL) return false;

@@ -55,7 +55,7 @@ bool door_stream_origin(struct door *door, uint64_t id, const char *origin, cons
 
 /* Returns whether a client without a token may use this Host (NULL: no Host field). */
 bool door_stream_host(struct door *door, uint64_t id, const char *host);
-extern const char door_host_refused[]; /* reason for a refused Host */
+extern const char door_host_refused[]; /* error message for a refused Host field */
 
 /* Upgrades the connection to WebSocket as the request asks: `/rpc` or `/lane/N`. `behind`: the bytes received behind
  * the request. Status 0: the response is sent; the door ignores further calls for the connection, and calls `gone`

@@ -34,7 +34,7 @@ void door_step_aside(struct door *door) {
 void door_come_back(struct door *door) {
     atomic_store(&door->is_aside, false);
     if (pthread_mutex_trylock(&door->serving) != 0) {
-        door_wake(door); /* ends the wait in the substitute's round */
+        door_wake(door); /* ends the substitute's wait for events */
         pthread_mutex_lock(&door->serving);
     }
     arm(door, 0);

@@ -11,7 +11,7 @@
 static_assert(DOOR_FRAME_MAX == 1048576 && REQUEST_SIZE_MAX == 16777216, "the messages below state these limits");
 
 #define FIRST_CAPACITY (16u << 10)
-#define KEPT_OF_REFUSED 64u /* enough for a backtrace */
+#define KEPT_OF_REFUSED 64u /* bytes of a refused request that are kept: enough for its backtrace */
 #define DOOR_SECRET_MAX 64u /* a longer secret of a session is never valid */
 
 bool ws_is_paused(const struct connection *connection) {
@@ -320,7 +320,7 @@ static void fail(struct connection *connection, enum ws_error error) {
 
 static void take(struct connection *connection, const struct ws_event *event) {
     switch (event->kind) {
-    case WS_DATA: /* only this event has the fields of a message */
+    case WS_DATA: /* the other kinds of events do not set the fields of a message */
         take_data(connection, &(struct span){event->data, event->size, event->frame_rest, event->begins_message,
                                              event->ends_message});
         break;
@@ -341,7 +341,7 @@ static void take(struct connection *connection, const struct ws_event *event) {
 
 static void take_sp(struct connection *connection, const struct sp_event *event) {
     switch (event->kind) {
-    case SP_DATA: /* only this event has the fields of a message */
+    case SP_DATA: /* the other kinds of events do not set the fields of a message */
         take_data(connection,
                   &(struct span){event->data, event->size, event->rest, event->begins_message, event->ends_message});
         break;

@@ -1,10 +1,10 @@
 /* http_head.h: a strict parser for the head of an HTTP/1.1 request and for the chunks of a body. It refuses all input
  * that a proxy might read differently, which prevents request smuggling (RFC 9112, 11.2). Pure; any thread.
  *
- * Examples of refused heads: a line that ends in LF alone, a CR elsewhere, a blank before a colon, a folded line
- * (obs-fold), a repeated field from HEAD_FIELDS, Content-Length together with Transfer-Encoding, and names that a
- * gateway might normalize to those (`Content_Length`). The parser ignores the content of chunk extensions and trailers
- * (RFC 9112, 7.1.1, 7.1.2), but checks their bytes and line ends as strictly as a head's. */
+ * Examples of refused heads: a line that ends in LF alone, a CR elsewhere, a blank before a colon, and a folded line
+ * (obs-fold). Also refused: a repeated field from HEAD_FIELDS, Content-Length together with Transfer-Encoding, and
+ * names that a gateway might normalize to these two (`Content_Length`). The parser ignores the content of chunk
+ * extensions and trailers (RFC 9112, 7.1.1, 7.1.2), but checks their bytes and line ends as strictly as a head's. */
 #ifndef TARRY_NET_HTTP_HEAD_H
 #define TARRY_NET_HTTP_HEAD_H
 
@@ -72,7 +72,7 @@ struct head {
 enum head_result { HEAD_MORE, HEAD_DONE, HEAD_BAD };
 
 struct head_refusal {
-    unsigned status; /* 400, 413, 414, 417, 431, 501, 505 */
+    unsigned status; /* HTTP status: 400, 413, 414, 417, 431, 501 or 505 */
     const char *sentence;
 };
 

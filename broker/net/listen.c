@@ -166,7 +166,8 @@ static int clear_place(const struct sockaddr_un *place) {
     if (fd < 0) return errno;
     int error = connect(fd, (const struct sockaddr *)place, sizeof(*place)) == 0 ? 0 : errno;
     close(fd);
-    if (error == 0 || error == EAGAIN) return EADDRINUSE; /* EAGAIN: its queue of connections is full */
+    /* EAGAIN: a process listens, but its queue of new connections is full. */
+    if (error == 0 || error == EAGAIN) return EADDRINUSE;
     if (error != ECONNREFUSED) return error;
     return unlink(place->sun_path) == 0 ? 0 : errno;
 }

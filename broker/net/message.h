@@ -16,7 +16,7 @@
 #define MESSAGE_ROOM (16u + MESSAGE_HEAD_MAX)
 
 struct message {
-    struct message *next; /* valid while it is queued */
+    struct message *next; /* used while the message is in a queue */
     uint64_t to;          /* connection id; used by the door */
     uint64_t turn;        /* for a delivery: the lane's turn in which it was decided; see lane_leaves */
     uint64_t stamp;       /* number that the sender sets and gets back in the report of the result */

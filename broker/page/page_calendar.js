@@ -5,8 +5,7 @@ const midnight = (ms, days = 0) => { const at = new Date(ms); return new Date(at
 const saidAs = (options) => new Intl.DateTimeFormat(undefined, options);
 const DAY = saidAs({ weekday: "short", day: "numeric", month: "short" }), HOUR = saidAs({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" }), MONTH = saidAs({ month: "short", year: "numeric" });
 const hours = (most) => Array.from({ length: most }, (_, i) => String(i).padStart(2, "0"));
-/* Each view: its start, the number and length of the requested spans, the row and column of a span, and the names of these and
- * of the cell. */
+/* The views of the calendar. Each has the start, number and length of the requested spans; the row and column of a span; and the labels of rows, columns and cells. */
 const VIEWS = {
   minutes: { step: MINUTE_MS, every: 6000, from: (now) => now - now % MINUTE_MS, spans: () => 60, columns: () => Array.from({ length: 15 }, (_, i) => `+${i}`),
     place: (ms, from) => [Math.floor((ms - from) / MINUTE_MS / 15), Math.floor((ms - from) / MINUTE_MS) % 15], row: (ms) => HOUR.format(ms), cell: (ms) => HOUR.format(ms), one: "minute" },
@@ -99,7 +98,7 @@ const lookAtCalendar = async () => {
     $("calendar-said").textContent = `Not told: ${error.message}.`;
   }
 };
-/* Refreshes after a change, and from time to time. */
+/* Requests the calendar again if it is older than the interval `every` of the view. */
 const refreshCalendar = () => { if (Date.now() - calendarAt >= VIEWS[$("calendar-view").value].every) lookAtCalendar(); };
 
 /* ---- the tasks of a span */

@@ -24,8 +24,7 @@ const control = (field) => {
   made.readOnly = Boolean(field.fixed);
   return made;
 };
-/* Shows a form. `send` gets the values by name, and returns { ok, text }; or { difference } to show what would change: the next
- * press sends the same values again, with `confirmed`. `done` gets the text of a success. */
+/* Shows a form. `send` gets the values by name, and returns { ok, text } or { difference }. With { difference }, the form shows what would change, and the next press sends the same values again, with `confirmed`. `done` gets the text of a success. */
 const openForm = ({ title, fields, yes, send, done }) => {
   const values = () => Object.fromEntries(fields.map((field) => [field.name, $(`form-${field.name}`).value]));
   let shown = "";

@@ -4,7 +4,7 @@
 const EVERY_MS = 2000, POLLS_BEFORE_STREAM = 5;
 const known = new Map(); /* queues by name, as last received */
 let hasFollowed = false, paused = false, timer = 0, asked = 0, knows = false; /* state of polling */
-let stream = null; /* aborts the stream */
+let stream = null; /* controller that aborts the stream */
 
 const denied = async (answer) => {
   if (answer.status !== 401 && answer.status !== 403 && answer.status !== 429) return false;

@@ -2,7 +2,7 @@
 const KEPT = 450, ROWS_MAX = 200, BOUNDS_S = [@BOUNDS@];
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 450, HEIGHT = 100;
-const samples = []; /* oldest first: sums over all queues, and the broker's own numbers */
+const samples = []; /* samples of the sums over all queues and of the broker's own numbers; oldest first */
 let queues = [], before = new Map(), beforeMs = 0;
 let sort = { column: 0, down: false };
 

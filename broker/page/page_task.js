@@ -8,7 +8,7 @@ const CAUSES = { scheduled: ["Scheduled", "", "+"], moved: ["Moved", "", "→"],
   retried: ["Failed, will be delivered again", "warn", "!"], dead: ["Dead", "bad", "✕"], redacted: ["Content erased (redacted)", "warn", "■"], shared: ["Went to its groups", "good", "⇉"], unmatched: ["No group's filter matched", "warn", "–"], requeued: ["Requeued", "", "↻"], acked: ["Acked", "good", "✓"],
   cancelled: ["Cancelled", "", "–"], withdrawn: ["Withdrawn", "", "–"], replaced: ["Replaced by a task with the same key", "", "–"], purged: ["Purged", "", "–"],
   expired: ["Expired", "warn", "–"], dropped: ["Dropped", "", "–"] };
-const exact = (ms) => { /* 2026-11-26 11:19:48.857, here */
+const exact = (ms) => { /* local time, such as 2026-11-26 11:19:48.857 */
   const two = (n, size = 2) => String(n).padStart(size, "0"), at = new Date(ms);
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}.${two(at.getMilliseconds(), 3)}`;
 };

@@ -14,7 +14,7 @@ static void fence(struct pair *pair, struct pair_effects *out) {
     pair->epoch = epoch > pair->hard_state.floor ? epoch : pair->hard_state.floor;
     pair->hard_state.floor = pair->epoch;
     if (!pair->writing_state)
-        pair_write_state(pair, out); /* otherwise the present write of the hard state includes the fence */
+        pair_write_state(pair, out); /* a write that was requested before will include the fence */
 }
 
 void candidacy_begin(struct pair *pair, struct pair_effects *out) {

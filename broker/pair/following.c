@@ -37,7 +37,7 @@ static void send(struct pair *pair, struct pair_effects *out) {
 }
 
 void following_ask(struct pair *pair, struct pair_effects *out) {
-    if (pair->writing_state || pair->cutting) return; /* noted() or following_durable() asks later */
+    if (pair->writing_state || pair->cutting) return; /* noted() or following_durable() will send the question later */
     pair->serial++;
     send(pair, out);
 }
@@ -53,7 +53,7 @@ bool pair_asks_the_same(const struct pair *pair) {
 /* Asks again after a silence. An unchanged question keeps its serial, because its answer may be on its way. If each
  * silence changed the serial, a follower would never accept an answer that is slower than the timeout. */
 void following_remind(struct pair *pair, struct pair_effects *out) {
-    if (pair->writing_state || pair->cutting) return; /* noted() or following_durable() asks later */
+    if (pair->writing_state || pair->cutting) return; /* noted() or following_durable() will send the question later */
     if (!pair_asks_the_same(pair)) pair->serial++;
     send(pair, out);
 }
@@ -83,14 +83,15 @@ static void promise(struct pair *pair, const struct pair_message *answer, struct
     pair->hard_state.floor = answer->epoch;
     bool is_recorded = !pair->by_operator;
     if (is_recorded && answer->epoch > pair->hard_state.recorded) pair->hard_state.recorded = answer->epoch;
-    if (answer->another) pair->hard_state.in_sync = false; /* in_sync referred to the leader's former disk */
+    /* in_sync was about the leader's former disk, so it is no longer true. */
+    if (answer->another) pair->hard_state.in_sync = false;
     pair->word = answer->word;
     pair->adopts = true;
     pair_write_state(pair, out);
 }
 
 void following_durable(struct pair *pair, struct pair_effects *out) {
-    if (!pair->cutting) return; /* no cut waits for this; the next question reports the new end */
+    if (!pair->cutting) return; /* the position belongs to no cut; the next question reports the new end of the log */
     pair->cutting = false;
     following_ask(pair, out);
 }
@@ -124,8 +125,8 @@ static void following_cut(struct pair *pair, const struct pair_message *answer, 
     }
 }
 
-/* R8: ends this run to fetch a snapshot. All that is committed here must lie before the beginning of the leader's log.
- * If it did not, the two logs would share a position that the leader still has. */
+/* R8: ends this run, so that the next one fetches a snapshot. All commits of this node's log must lie before the
+ * beginning of the leader's log. Otherwise the two logs would share a position that the leader still has. */
 static void following_fetch(struct pair *pair, uint64_t leader_start, struct pair_effects *out) {
     if (leader_start <= pair->committed) {
         end_ahead(pair, out);
@@ -133,7 +134,8 @@ static void following_fetch(struct pair *pair, uint64_t leader_start, struct pai
     }
     pair->role = PAIR_ENDED;
     if (pair->by_operator &&
-        pair->hard_state.in_sync) { /* note it now: if the snapshot never arrives, a later PAIR_ASSERT would be wrong */
+        pair->hard_state.in_sync) { /* make the loss of in_sync durable now: if the snapshot never arrives, a later
+                                       PAIR_ASSERT would rely on a wrong in_sync */
         pair->hard_state.in_sync = false;
         pair_write_state(pair, out);
     }

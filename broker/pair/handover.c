@@ -53,5 +53,5 @@ void handover_give_up(struct pair *pair, struct pair_effects *out) {
     }
     pair->handing = PAIR_KEEPING;
     pair_push(out, PAIR_TAKE_WRITES);
-    leading_advance(pair, out); /* asynchronous: the follower counts no longer */
+    leading_advance(pair, out); /* in asynchronous mode the follower does not count any more */
 }

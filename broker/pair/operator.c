@@ -234,7 +234,8 @@ static const char has_served_alone[] =
 
 void operator_go_on(struct pair *pair, const struct pair_message *other, struct pair_effects *out) {
     enum pair_word word = pair->asserting;
-    if (word == 0 || pair->writing_state || pair->cutting) return; /* the command waits for the write or the cut */
+    /* operator_go_on is called again when the write or the cut has ended. */
+    if (word == 0 || pair->writing_state || pair->cutting) return;
     pair->asserting = 0;
     if (other != NULL && other->alone && word != PAIR_FORCE) {
         pair_say(has_served_alone, out);

@@ -120,7 +120,7 @@ static void record_read(struct pair *pair, const struct pair_event *event, struc
     pair->reading = false;
     if (pair->role == PAIR_ENDED) return;
     if (event->outcome == PAIR_UNKNOWN ||
-        event->version < pair->version) { /* R4: older than a record that this node has seen */
+        event->version < pair->version) { /* R4: the version is older than that of a record which this node has seen */
         pair_read(pair, out);
         return;
     }
@@ -249,8 +249,8 @@ static void unanswered(struct pair *pair, bool refused_by_leader, struct pair_ef
 }
 
 static void changed(struct pair *pair, struct pair_effects *out) {
-    bool is_idle =
-        pair->role == PAIR_ENDED || pair->role == PAIR_FENCING; /* in these roles the record is read later, if at all */
+    bool is_idle = pair->role == PAIR_ENDED ||
+                   pair->role == PAIR_FENCING; /* in these roles the node does not need the record now */
     if (pair->by_operator || is_idle) return;
     pair->reads_again = pair->reading;
     pair_read(pair, out);

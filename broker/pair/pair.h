@@ -53,7 +53,7 @@ struct pair_hard_state {
 struct pair_record {
     uint32_t epoch;
     uint8_t leader;  /* node */
-    uint8_t in_sync; /* bits 1 << node */
+    uint8_t in_sync; /* nodes in sync, as bits 1 << node */
     uint64_t run; /* the leader's run of the process (R6: a claim of unknown outcome succeeded only if the record names
                      this run) */
     uint64_t start;      /* end of the leader's log when its epoch began */
@@ -117,8 +117,8 @@ struct pair_message {
 };
 
 enum pair_event_kind {
-    PAIR_RECORD_READ = 1, /* outcome (never REFUSED), version, record; version 0: there is no record */
-    PAIR_RECORD_SWAPPED,  /* outcome; after DONE also version */
+    PAIR_RECORD_READ = 1, /* has `outcome` (never REFUSED), `version` and `record`; version 0: there is no record */
+    PAIR_RECORD_SWAPPED,  /* has `outcome`; after DONE also `version` */
     PAIR_STATE_WRITTEN,   /* the hard state is durable; `end` is the durable end of this node's log */
     PAIR_DURABLE,         /* this node's log is durable up to `end` */
     PAIR_ASKED,           /* a PAIR_FOLLOW (with fits, end) or a PAIR_PROPOSE has arrived */
@@ -137,14 +137,14 @@ struct pair_event {
     enum pair_outcome outcome;
     uint64_t version;
     struct pair_record record;
-    uint64_t end; /* STATE_WRITTEN, DURABLE, STOPPED: see there. ASKED: where the requester must cut its log if it does
-                     not fit; with `retired`: where this node's log begins */
+    uint64_t end; /* STATE_WRITTEN, DURABLE, STOPPED: as described at the kind of event. ASKED: position at which the
+                     requester must cut its log if it does not fit; with `retired`: beginning of this node's log */
     bool near;    /* ASKED: the requester lacks few enough frames that commits may wait for it */
     bool fits;    /* ASKED: the requester's log is a prefix of this node's, by chain hash (R2) */
     bool retired; /* ASKED: the requester's log does not fit, and this node has retired the frames to compare or to send
                    */
     bool present; /* RECORD_READ, if it was requested: the leader that the record names is present at the coordinator.
-                     UNANSWERED: see there */
+                     UNANSWERED: the other node leads and refused this disk */
     bool gone;    /* SILENT: the other node's process has died, even if the coordinator still shows it as present */
     struct pair_message message;
     enum pair_word word;
@@ -189,20 +189,20 @@ enum pair_handing { PAIR_KEEPING = 0, PAIR_STOPPING, PAIR_HANDING };
 enum pair_change { PAIR_NO_CHANGE = 0, PAIR_CLAIM, PAIR_ADD, PAIR_REMOVE };
 
 struct pair {
-    /* constant after pair_start */
-    uint8_t self, other; /* nodes: 0 and 1 */
+    /* the following members are constant after pair_start */
+    uint8_t self, other; /* numbers of this node and of the other one: 0 and 1 */
     bool founds;         /* this node may create the record if there is none */
     bool may_lead_alone; /* true: a silent follower is removed from the in-sync set (solo-after); false: strict. Without
                             a coordinator it is never removed */
     bool by_operator;    /* the pair has no coordinator */
-    bool is_async;       /* the follower counts only during a hand-over */
+    bool is_async;       /* asynchronous mode: the leader waits for the follower only during a hand-over */
     uint64_t run;        /* number of this run; no earlier run of this node had it */
 
     enum pair_role role;
     struct pair_hard_state hard_state; /* the hard state that is durable, or is being made durable (writing_state) */
     bool writing_state;
-    uint32_t epoch;   /* CANDIDATE: the epoch to claim. LEADING: this node's epoch. FOLLOWING: the leader's epoch, once
-                         promised */
+    uint32_t epoch;   /* CANDIDATE: the epoch to claim. LEADING: this node's epoch. FOLLOWING: the leader's epoch, after
+                         this node has promised it */
     uint64_t durable; /* durable end of this node's log */
     uint64_t committed; /* position up to which the log is known to be durable on every member that counts */
 
@@ -211,8 +211,8 @@ struct pair {
     struct pair_record record;
     bool reading;
     bool reads_again;        /* read once more, because the record changed after the present read began */
-    enum pair_change change; /* purpose of a compare-and-set at `version` whose outcome is unknown; without a
-                                coordinator, of a hard state that is not known to be durable */
+    enum pair_change change; /* the change that a compare-and-set at `version` makes; its outcome is unknown. Without a
+                                coordinator: the change that a hard state makes, until that is known to be durable */
     bool swapping;           /* the compare-and-set has neither an answer nor a failure yet */
     bool impatient;          /* FOLLOWING: the record is being read in order to claim the lead */
     bool heeds; /* do not claim while the coordinator shows the leader as present, because the leader is only silent */
@@ -238,7 +238,7 @@ struct pair {
     bool forcing; /* PAIR_FORCE: the record is being read in order to claim in any case, unless its epoch is not
                      forced_epoch */
     uint32_t forced_epoch;
-    bool wants; /* PAIR_PROMOTE: lead as soon as no commit is lost by it */
+    bool wants; /* PAIR_PROMOTE: this node must lead as soon as no commit is lost by that */
     enum pair_word
         asserting; /* without a coordinator: the operator's assertion that the other node is stopped. That node is asked
                       first; the command is carried out unless it answers as a leader. 0: none */

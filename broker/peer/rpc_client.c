@@ -20,7 +20,7 @@
 #define DIAL_AGAIN_MAX_MS 200u
 #define CONNECT_MAX_MS 5000u /* time for one attempt, up to the response to the upgrade */
 #define ID_SIZE 4u
-#define WAKE_ID 0u /* id of the eventfd in epoll; connections count from 1 */
+#define WAKE_ID 0u /* epoll's id for the eventfd; the ids of connections start at 1 */
 #define NEVER UINT64_MAX
 #define EVENTS_MAX 2
 
@@ -45,9 +45,9 @@ struct rpc_client {
 
     /* used only by the client's thread */
     struct ws_client connection;
-    uint64_t connections;     /* connection attempts so far */
+    uint64_t connections;     /* number of connection attempts so far */
     uint64_t received;        /* value of connection.reader.received when the timeout of `asked` started */
-    struct packet packet;     /* reused for each request */
+    struct packet packet;     /* buffer of the request; reused for each request */
     struct message *asked;    /* the request without a reply */
     uint32_t id;              /* id of `asked` */
     unsigned time_ms;         /* timeout without progress of the reply */
@@ -156,7 +156,7 @@ static void serve(struct rpc_client *rpc_client) {
         case WS_CLIENT_OPENED:
             rpc_client->again_ms = DIAL_AGAIN_MIN_MS;
             rpc_client->connected_by_ms = NEVER;
-            rpc_client->received = 0; /* the new connection starts counting at 0 */
+            rpc_client->received = 0; /* a new connection counts its received bytes from 0 */
             is_fine = rpc_client->asked == NULL || send_question(rpc_client);
             break;
         case WS_CLIENT_MESSAGE:

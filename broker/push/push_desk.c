@@ -184,7 +184,7 @@ static size_t tasks_of_bytes(const struct push_target *target) {
     if (host->held_bytes == 0 && free_bytes == 0) return push->held_bytes < 2 * PUSH_BYTES_MAX ? 1 : 0;
     if (target->held_bytes >= free_bytes || host->held_bytes >= of_host) return 0;
     if (target->job_bytes == 0) return 1; /* the size of the tasks is unknown, so lease only one */
-    /* Each leased task also reduces the free bytes, so only half of them can be leased. */
+    /* Leasing n bytes raises held_bytes and lowers free_bytes by n, so only half of their difference can be leased. */
     size_t bytes = (free_bytes - target->held_bytes) / 2,
            bytes_of_host = (of_host - host->held_bytes) / (1 + PUSH_HOST_SHARE);
     if (bytes > bytes_of_host) bytes = bytes_of_host;

@@ -51,7 +51,7 @@ struct push_job {
     uint32_t deliveries;
     uint64_t due_ms;
     uint64_t late_ms;
-    const char *url; /* these four texts are stored after the job */
+    const char *url; /* url, queue, key and content point into the memory behind the job */
     const char *queue;
     const uint8_t *key;
     size_t key_size;

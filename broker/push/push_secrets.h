@@ -30,7 +30,7 @@ struct push_key {
 
 struct push_secret {
     char queue[QUEUE_NAME_SIZE_MAX + 1];
-    struct push_key keys[PUSH_SECRETS_EACH]; /* the new key first */
+    struct push_key keys[PUSH_SECRETS_EACH]; /* if there are two keys, the new key is the first */
     size_t count;
 };
 

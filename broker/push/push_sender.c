@@ -32,12 +32,12 @@ struct push_sender {
     bool is_down;  /* libcurl is missing: no job is accepted */
     bool is_asked; /* push_sender_lacks wants the file of secrets read again */
     _Atomic bool stops;
-    /* written by the sender's thread, with the mutex; so this thread may read them without it */
+    /* The sender's thread writes the following members with the mutex held, so it may read them without the mutex. */
     struct push_secrets secrets;
     uint64_t read_ms;               /* time of the last read of `secrets`; 0: never */
     char problem[PUSH_REASON_SIZE]; /* why nothing can be sent, or why old secrets are used; empty: no problem */
     /* used only by the sender's thread */
-    struct push_job_list waiting; /* accepted, not begun */
+    struct push_job_list waiting; /* accepted jobs whose requests have not begun */
     struct flight_list flights;
 };
 
@@ -141,7 +141,7 @@ static curl_socket_t on_socket(void *argument, curlsocktype purpose, struct curl
 static size_t on_head(char *bytes, size_t one, size_t size, void *argument) {
     struct flight *flight = argument;
     (void)bytes;
-    (void)one; /* the size of one element, which is always 1 */
+    (void)one; /* size of one element, which libcurl always sets to 1 */
     flight->head_size += size;
     flight->is_flooded = flight->head_size > PUSH_HEAD_MAX;
     return flight->is_flooded ? 0 : size;
@@ -160,7 +160,8 @@ static size_t on_body(char *bytes, size_t one, size_t size, void *argument) {
 
 static const char no_secret[] = "the file of --push-secrets has no secret for this queue, so nothing is sent";
 
-/* Reads the file of secrets, unless it was read a moment ago. An invalid file leaves the former secrets in use. */
+/* Reads the file of secrets, unless it was read less than PUSH_SECRETS_MS ago. An invalid file leaves the former
+ * secrets in use. */
 static void read_secrets(struct push_sender *sender, uint64_t now_ms) {
     const struct push_sender_options *options = &sender->options;
     struct push_secrets secrets = {0}, former = {0};
@@ -241,7 +242,7 @@ static bool set_request(struct flight *flight, uint64_t time_ms) {
            SET(CURLOPT_CONNECTTIMEOUT_MS, connect_ms) && (options->ca[0] == '\0' || SET(CURLOPT_CAINFO, options->ca));
 }
 
-/* NULL: out of memory. */
+/* Makes a flight for the job. NULL: out of memory. */
 static struct flight *flight_new(struct push_sender *sender, struct push_job *job, uint64_t until_ms) {
     struct flight *flight = calloc(1, sizeof(*flight));
     if (flight == NULL) return NULL;

@@ -181,7 +181,7 @@ static void on_again(void *argument) {
 
 enum commit_outcome {
     COMMIT_DECIDED, /* each operation has its result, or the commit can never be carried out */
-    COMMIT_BUSY,    /* nothing was done, or there was no memory for the reply */
+    COMMIT_BUSY,    /* the broker did nothing, or there was no memory for its reply */
     COMMIT_UNKNOWN  /* this node does not lead, hands over or cannot confirm: it may lead again before a lease ends */
 };
 

@@ -51,7 +51,7 @@ struct push_limits {
 struct push_options {
     const char *allow;   /* blank-separated networks (push_address.h), already checked; must outlive the pusher */
     const char *ca;      /* PEM file; "": the CAs of this host; must outlive the pusher */
-    const char *version; /* must outlive the pusher */
+    const char *version; /* tarryd's version; must outlive the pusher */
     uint8_t cluster[8];
     struct push_limits limits;
     void *argument;

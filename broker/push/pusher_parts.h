@@ -39,17 +39,18 @@ struct push_target {
     struct push_host *host;
     char queue[QUEUE_NAME_SIZE_MAX + 1];
     char url[PUSH_URL_SIZE_MAX + 1];
-    bool is_listed;    /* set if the reply being read lists this queue */
+    bool is_listed;    /* used while a new list of pushed queues is read: the list contains this queue */
     bool is_over;      /* the queue is no longer pushed; the target is freed with its last job */
     uint64_t lease;    /* handle of the open lease request; 0: none */
     uint64_t rest;     /* handle of the pause timer; 0: not paused */
     unsigned held;     /* number of leased and unsettled tasks */
     size_t held_bytes; /* bytes of the leased and unsettled tasks */
     size_t job_bytes;  /* expected bytes of the next task: the largest recent one; 0: unknown */
-    unsigned failures; /* consecutive failures in this round */
+    unsigned failures; /* consecutive failures; those of requests that began in an earlier round do not count */
     unsigned rests;    /* consecutive pauses */
-    uint64_t round;    /* number of pauses; failures of requests from earlier rounds are ignored */
-    bool is_unwell;    /* the target gets one request at a time until one succeeds */
+    /* Number that grows with each pause; failures of requests that began in an earlier round are ignored. */
+    uint64_t round;
+    bool is_unwell; /* the target gets one request at a time until one succeeds */
     struct push_numbers numbers;
 };
 TAILQ_HEAD(push_target_list, push_target);

@@ -1,7 +1,7 @@
 /* rule_next.c: the next occurrence of a rule.
  *
  * Time is a sequence of spans with a constant offset (zone.h). Within a span, local time and UTC differ by a constant,
- * so the search runs over local times. At the start of a span stand the two exceptions: local times that do not exist
+ * so the search runs over local times. There are two exceptions, at the start of a span: local times that do not exist
  * (the clock was set forward: a gap) and local times that exist for the second time (set back: a fold). */
 #include "rule.h"
 
@@ -10,7 +10,7 @@
 /* A search, with its remaining work. */
 struct search {
     const struct rule *rule;
-    uint32_t looks; /* days and times that may still be visited */
+    uint32_t looks; /* number of days and times that the search may still visit */
 };
 
 #define LOCAL_NONE INT64_MAX
@@ -57,7 +57,8 @@ static bool month_day_matches(const struct rule *rule, const struct day *day) {
 }
 
 static bool nth_matches(const struct rule *rule, const struct day *day) {
-    /* All months are allowed: the rule named none, so a number counts in the year. */
+    /* If all months are allowed, the rule names no month. Then nth counts the weekdays of the year, not of the month.
+     */
     const bool in_year = rule->is_rrule && rule->freq == FREQ_YEARLY && rule->months == 0x1ffe;
     const unsigned at = in_year ? day->of_year : day->date.day, size = in_year ? day->year_size : day->month_size;
     const int nth = (int)(at - 1) / 7 + 1, nth_from_end = -((int)(size - at) / 7 + 1);
@@ -102,7 +103,7 @@ static bool is_in_interval(const struct rule *rule, const struct day *day) {
     case FREQ_DAILY:
         return modulo(day->days - rule->start_days, rule->interval) == 0;
     default:
-        return true; /* shorter periods: time_matches */
+        return true; /* hours, minutes and seconds: time_of_day checks the interval */
     }
 }
 
@@ -205,7 +206,7 @@ static uint32_t nth_time(const struct rule *rule, uint32_t nth) {
     return time;
 }
 
-/* Returns the first local time of the period, not before `least`, at one of the positions. */
+/* Returns the first local time, not before `least`, that BYSETPOS selects in the period. */
 static int64_t in_period(struct search *search, int64_t start, int64_t end, int64_t least) {
     const struct rule *rule = search->rule;
     int64_t matching[366];
@@ -281,7 +282,8 @@ static int64_t next_in_span(struct search *search, const struct zone_span *span,
         if (is_gap && !rule->skip_gap && least_s == span->start_s &&
             next_local(search, before, span->start_s + span->offset_s) != LOCAL_NONE)
             return span->start_s;
-        if (!is_gap && !rule->both && least < before) least = before; /* these local times were there already */
+        /* The clock was set back: these local times existed before the change, and the rule fires only once. */
+        if (!is_gap && !rule->both && least < before) least = before;
     }
     const int64_t local = next_local(search, least, end);
     return local == LOCAL_NONE ? LOCAL_NONE : local - span->offset_s;

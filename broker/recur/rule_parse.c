@@ -52,7 +52,7 @@ static const char *const cron_day_names[] = {"SUN", "MON", "TUE", "WED", "THU", 
 struct cron_field {
     const char *name;
     int32_t least, most;
-    const char *const *names; /* of the values from `least` on; NULL: numbers only */
+    const char *const *names; /* names of the values from `least` on; NULL: the field has only numbers */
     int32_t name_count;
 };
 
@@ -229,7 +229,8 @@ static bool read_cron(const struct rule_spec *spec, struct rule *rule, struct ru
     rule->month_days = (uint32_t)masks[CRON_MONTH_DAY];
     for (int32_t day = 0; day <= 7; day++)
         if (masks[CRON_WEEK_DAY] >> day & 1) rule->days_of_week |= (uint8_t)(1u << from_monday(day));
-    rule->both = any[CRON_HOUR]; /* a job of every hour is not silent for an hour when clocks are set back */
+    /* A rule for every hour fires in both of the equal local hours when clocks are set back. */
+    rule->both = any[CRON_HOUR];
     return combine_days(&reader, spec->days, rule);
 }
 
@@ -262,7 +263,7 @@ static const char *const part_names[PARTS] = {"FREQ",      "INTERVAL", "COUNT", 
 struct rrule_reader {
     struct reader base;
     struct rule *rule;
-    uint32_t seen; /* bit: enum part */
+    uint32_t seen; /* parts that were read, as bits 1 << enum part */
 };
 
 static bool read_rrule_day(struct reader *reader, uint8_t *out) {
@@ -441,7 +442,7 @@ static bool read_part(struct rrule_reader *r) {
     return refuse(reader, "expected a part of an RRULE, such as FREQ=DAILY or BYDAY=MO");
 }
 
-/* Checks which parts may stand together (RFC 5545, 3.3.10). */
+/* Checks which parts may be combined (RFC 5545, 3.3.10). */
 static bool check_parts(struct rrule_reader *r) {
     const struct rule *rule = r->rule;
     struct reader *reader = &r->base;
@@ -464,7 +465,7 @@ static bool check_parts(struct rrule_reader *r) {
     return true;
 }
 
-/* Takes from the start (DTSTART) what the rule leaves open. */
+/* Fills in the parts that the rule does not give, from its start (DTSTART). */
 static void complete(struct rule *rule) {
     const int64_t start_s = (int64_t)(rule->from_ms / 1000);
     const int64_t local = start_s + zone_span_at(rule->zone, start_s).offset_s;

@@ -12,7 +12,7 @@
 /* Transitions are tabulated from 1970 to 2200. Later times have the last offset. */
 #define TABLE_END_S 7258118400ll
 #define SPANS_MAX 1024u
-#define ZONES_SLOTS 1024u /* more than tzdata has zones and links */
+#define ZONES_SLOTS 1024u /* more than the number of zones and links in tzdata */
 #define TZDATA_TEXT "/usr/share/zoneinfo/tzdata.zi"
 #define TZDATA_VERSION_SIZE 16u
 
@@ -53,7 +53,7 @@ static struct zone *tabulate(const char *name, GTimeZone *from) {
          at = next_interval(from, at, TABLE_END_S)) {
         const int32_t before = offset;
         offset = offset_at(from, at);
-        if (offset == before) continue; /* only the abbreviation changes */
+        if (offset == before) continue; /* only the abbreviation of the zone's name changes */
         zone->spans[zone->count - 1].end_s = at;
         zone->spans[zone->count++] = (struct zone_span){at, INT64_MAX, offset, before};
     }
@@ -63,7 +63,7 @@ static struct zone *tabulate(const char *name, GTimeZone *from) {
 static bool name_is_plain(const char *name) {
     if (name[0] == '\0' || name[0] == '/' || strlen(name) > RECUR_ZONE_SIZE_MAX) return false;
     const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-/";
-    return name[strspn(name, plain)] == '\0'; /* no dots: no path leaves the directory of tzdata */
+    return name[strspn(name, plain)] == '\0'; /* without dots, the path cannot lead out of the directory of tzdata */
 }
 
 /* GLib accepts "+08:00" and POSIX rules too. Only names of tzdata are allowed: others have no daylight saving rules
@@ -132,7 +132,8 @@ int64_t civil_days(int64_t year, unsigned month, unsigned day) {
     year -= month <= 2;
     const int64_t era = (year >= 0 ? year : year - 399) / 400;
     const unsigned of_era = (unsigned)(year - era * 400);
-    const unsigned of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1; /* from 1 March */
+    /* Day of a year that begins on 1 March. */
+    const unsigned of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1;
     return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
 }
 

@@ -10,10 +10,10 @@
 #include <stdint.h>
 
 struct zone_span {    /* a time in which the zone's offset does not change */
-    int64_t start_s;  /* Unix seconds; INT64_MIN: no earlier span */
-    int64_t end_s;    /* exclusive; INT64_MAX: no later span */
+    int64_t start_s;  /* start in Unix seconds; INT64_MIN: no earlier span */
+    int64_t end_s;    /* end in Unix seconds, exclusive; INT64_MAX: no later span */
     int32_t offset_s; /* local time minus UTC */
-    int32_t before_s; /* offset of the span before; equal to offset_s if there is none */
+    int32_t before_s; /* offset of the previous span; equal to offset_s if there is no previous span */
 };
 
 struct zone;
@@ -27,7 +27,7 @@ struct zone_span zone_span_at(const struct zone *zone, int64_t unix_s);
 /* Version of tzdata, for example "2025b"; "": not known. Read once per process. */
 const char *zone_data_version(void);
 
-#define ZONE_TIME_SIZE 32u /* "2026-11-28T09:00:00+08:00", with room for its NUL */
+#define ZONE_TIME_SIZE 32u /* size of a text such as "2026-11-28T09:00:00+08:00", with space for its NUL */
 /* Writes an instant as RFC 3339 in the zone's local time. */
 void zone_format(const struct zone *zone, int64_t unix_s, char out[ZONE_TIME_SIZE]);
 

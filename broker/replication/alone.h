@@ -25,7 +25,7 @@ struct alone {
     bool leads; /* this node led at the last alone_look */
 };
 
-/* Notes why the follower may soon not count; without a note the reason is its silence. */
+/* Notes the reason for which the follower may soon not count any more. Without a note, the reason is its silence. */
 void alone_because(struct alone *alone, Tarry__AlonePut__Why why);
 /* Checks whether a period alone has begun or ended; if so, returns true. Call it after each turn. */
 bool alone_look(struct alone *alone, const struct pair *pair, uint64_t now_ns);

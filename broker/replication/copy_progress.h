@@ -18,7 +18,7 @@ struct copy_progress {
     struct copy_mark {
         uint64_t ns; /* 0: none */
         uint64_t left;
-    } from, since;    /* points in time; the rate is measured from the older one */
+    } from, since;    /* two points in time: the rate is measured from `from`, which is the older one */
     uint64_t left_ms; /* estimated time left, in ms; 0: done or unknown */
     uint64_t said_ns;
 };

@@ -1,9 +1,9 @@
 /* follower_half.c: see follower_half.h. */
 #include "follower_half.h"
 
-/* Longest time that a leader may hold a question; less if that is too much of the silence timeout. */
+/* Maximum time for which a leader may hold a question; less if the silence timeout is short. */
 #define WAIT_MAX_MS 200u
-/* Time after the end of the hold time, at which an answer counts as lost. */
+/* Time after the end of the hold time; an answer that has not arrived by then counts as lost. */
 #define ANSWER_EXTRA_MS 1000u
 /* Delay after a question that failed. */
 #define AGAIN_NS (50 * PAIR_NS_PER_MS)
@@ -116,7 +116,7 @@ static bool is_wanted(const struct follower_take *take, enum follower_step step,
         return take->leads;
     case FOLLOWER_ANSWERED:
         return !take->is_unfit;
-    case FOLLOWER_HEARD: /* the rules go first, because they decide how long the leader may be silent */
+    case FOLLOWER_HEARD: /* the rules must accept the answer first; they decide how long the leader may be silent */
         return !take->is_unfit && take->leads && take->is_newest;
     case FOLLOWER_APPLY:
         return !take->is_unfit && follower_may_apply(pair) > applied;

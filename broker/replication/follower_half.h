@@ -49,7 +49,7 @@ uint32_t follower_half_wait_ms(const struct follower_half *half);
 uint32_t follower_half_patience_ms(const struct follower_half *half);
 
 enum follower_due { FOLLOWER_DUE_NOTHING = 0, FOLLOWER_DUE_ASK, FOLLOWER_DUE_CUT };
-/* Returns which action to repeat at again_ns. */
+/* Returns which of the two actions is due at `now_ns`: repeat the question, or repeat the cut. */
 enum follower_due follower_half_due(struct follower_half *half, const struct pair *pair, uint64_t now_ns);
 /* Handles that the other node was restarted: plans to repeat the same question soon. */
 void follower_half_ask_again(struct follower_half *half, uint64_t now_ns);

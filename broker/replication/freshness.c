@@ -41,7 +41,8 @@ uint64_t freshness_age_ns(const struct freshness *freshness, uint64_t now_ns) {
     return age_ns(&freshness->proved, now_ns);
 }
 
-/* Returns whether the leader has confirmed a position that is new enough, and that only has to be applied. */
+/* Returns whether the leader has confirmed a position that is new enough, so that this node only has to apply the log
+ * up to it. */
 static bool has_word(const struct freshness *freshness, uint64_t staleness_ns, uint64_t now_ns) {
     return age_ns(&freshness->next, now_ns) <= staleness_ns || age_ns(&freshness->newest, now_ns) <= staleness_ns;
 }

@@ -28,7 +28,7 @@ struct freshness_word {
 struct freshness {
     uint32_t epoch;               /* epoch of the replies below */
     struct freshness_word proved; /* newest reply whose `known` is applied */
-    struct freshness_word next;   /* the reply that will be proved next; newer replies do not replace it */
+    struct freshness_word next;   /* oldest reply that this node has not applied yet; newer replies do not replace it */
     struct freshness_word newest; /* newest reply, which becomes `next` later */
 };
 
@@ -52,7 +52,7 @@ struct freshness_wish {
 enum freshness_verdict {
     FRESH_ENOUGH = 1, /* answer now */
     FRESH_WAIT,       /* decide again when more is applied, or at freshness_timer */
-    FRESH_ASK,        /* like FRESH_WAIT, and ask the leader now */
+    FRESH_ASK,        /* as FRESH_WAIT; the caller also sends a question to the leader now */
     FRESH_BEHIND,     /* refuse: at_least is not applied */
     FRESH_TOO_OLD,    /* refuse: staleness_ns is not proved */
 };

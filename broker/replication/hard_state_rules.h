@@ -21,13 +21,14 @@ struct hard_state_start {
     uint32_t epoch_min;  /* lowest epoch in which this disk may lead after a restore; 0: no limit */
 };
 
-/* Begins a run: gives it a new number (R6), and a floor above the epochs that were given up. */
+/* Begins a run: gives it a new number (R6), and raises the floor above the epochs in which this disk must not take
+ * part. */
 void hard_state_begin(struct hard_state *hard_state, const struct hard_state_start *start);
 /* Returns the part of the hard state that pair_start takes. */
 struct pair_hard_state hard_state_for_rules(const struct hard_state *hard_state);
 /* Copies pair->hard_state for PAIR_WRITE_STATE. `leader` is the disk that answered last; `requester` is the disk whose
- * question is being answered, or NULL. Notes as the pair's other disk the one that gets this node's promise, or whose
- * promise makes this node lead (F-29). */
+ * question is being answered, or NULL. If this node promises, notes the disk that gets the promise. If a promise makes
+ * this node lead, notes the disk that gave it (F-29). */
 void hard_state_take(struct hard_state *hard_state, const struct pair *pair, const uint8_t leader[MEMBER_ID_SIZE],
                      const uint8_t *requester);
 /* Notes the requester's disk, because the rules may count it at their next step and a later run must know it. Returns

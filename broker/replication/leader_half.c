@@ -40,9 +40,8 @@ void leader_half_hear(struct leader_half *half, const struct pair *pair, const T
     half->asked_ns = now_ns;
     if (follow->end > half->follower_end) half->grown_ns = now_ns;
     half->follower_end = follow->end;
-    bool never_follows =
-        pair->by_operator &&
-        follow->alone; /* keep no log for it: such a follower asks for as long as it runs, but never follows */
+    bool never_follows = pair->by_operator && follow->alone; /* a follower that has served alone asks again and again
+                                                                but never follows, so keep no log for it */
     if (pair->role == PAIR_LEADING && !never_follows) leader_half_keep(half, follow->end, now_ns);
 }
 
@@ -141,7 +140,7 @@ bool leader_half_must_answer(struct leader_half *half, const struct pair *pair, 
     half->wake_ns = half->until_ns;
     if (pair_hands_over(pair) || leader_half_is_hung(half, pair)) return true;
     if (half->written > half->held_end || now_ns >= half->until_ns) return true;
-    if (half->held_stamp == 0) return true; /* tell the follower at once that it follows */
+    if (half->held_stamp == 0) return true; /* 0: no answer was sent yet; this one tells the follower that it follows */
     if (pair->counted && wants_word) return true;
     if (pair->committed <= half->told) return false;
     uint64_t tell_ns = half->held_ns + COMMITTED_DELAY_NS;

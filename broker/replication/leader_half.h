@@ -1,6 +1,6 @@
-/* leader_half.h: decisions of a leader beside the rules (broker/pair): the state of its follower, when the follower's
- * question is answered, when the leader gives up a follower that stores nothing, and which part of the log is kept for
- * it.
+/* leader_half.h: decisions of a leader beside the rules (broker/pair). It keeps the state of the follower. It decides
+ * when the follower's question is answered, when the leader gives up a follower that stores nothing, and which part of
+ * the log is kept for the follower.
  *
  * A question takes these steps: admission_of, leader_half_hear, pair_step, leader_half_take; it is then held, or
  * answered. In each turn, after the release gate: leader_half_released, leader_half_must_answer; a question that must
@@ -46,9 +46,10 @@ struct leader_half {
     uint64_t asked_ns;     /* when the follower's newest question arrived */
     uint64_t grown_ns;     /* when follower_end last grew, or when its time was restarted; 0: never */
     uint64_t stuck_end;    /* follower_end when the follower was given up (F-28); 0: it was not given up */
-    uint64_t chased_ns;    /* since when the follower is close, but not close enough to count; 0: it is not close */
-    uint64_t kept_from;    /* the follower still needs the log from this position on; UINT64_MAX: it needs none */
-    uint64_t kept_ns;      /* when kept_from was last confirmed */
+    uint64_t chased_ns; /* time since when the follower lacks at most FOLLOW_NEAR_BYTES, but too many syncs to count; 0:
+                           it does not */
+    uint64_t kept_from; /* the follower still needs the log from this position on; UINT64_MAX: it needs none */
+    uint64_t kept_ns;   /* when kept_from was last confirmed */
 
     /* the follower's newest question, while it waits for its answer */
     void *held; /* the caller's question; NULL: none. leader_half_release takes it */
@@ -114,7 +115,7 @@ uint64_t leader_half_timer(const struct leader_half *half);
 /* ---- the log that the follower needs */
 void leader_half_keep(struct leader_half *half, uint64_t from, uint64_t now_ns);
 /* Stops keeping the log for a follower that has been away too long. `is_copied`: a backup or snapshot is being copied,
- * and that node will ask when it has it. */
+ * and the follower will ask when it has the copy. */
 void leader_half_forget_needs(struct leader_half *half, bool is_copied, uint64_t now_ns);
 
 /* ---- a follower that counts, asks, and stores nothing (F-28): its disk is full, or it starts again and again */

@@ -82,7 +82,7 @@ bool silence_stood_still(struct silence *silence, const struct pair *pair, uint6
     return !asks_only(pair) && silence_overslept(silence, now_ns);
 }
 
-/* Returns when the other node is given up if nothing changes. */
+/* Returns when the other node will be reported as silent if it sends nothing. */
 static uint64_t silent_ns(const struct silence *silence, bool has_left, uint64_t stuck_ns) {
     if (has_left) return UINT64_MAX;
     uint64_t until_ns = stuck_ns < silence->until_ns ? stuck_ns : silence->until_ns;

@@ -1,8 +1,8 @@
 /* summons.h: a follower that hears nothing asks its leader once more, through the coordinator (F-10, F-31c).
  *
  * A follower that hears nothing for half of its timeout sends a probe, and declares at the coordinator: present-1:
- * "asks N". The leader, whose watch reports the change, reads that question and declares itself anew: present-0: "leads
- * epoch E, heard N". When the timeout is over, the follower reads the record and who is present.
+ * "asks N". The leader, whose watch reports the change, reads that question and declares itself again: present-0:
+ * "leads epoch E, heard N". When the timeout is over, the follower reads the record and who is present.
  *
  * A leader's session or lease at the coordinator outlives its host by seconds, and a healthy leader whose link to the
  * follower is cut is present, too. So presence alone is not enough: a leader that has not answered question N within

@@ -38,9 +38,10 @@
 #define EXIT_USAGE 2
 /* Time limit of the wait for the pair's roles, which the ready line of a pair's node states. */
 #define SETTLE_MAX_MS 2000
-/* File descriptors that are not connections, such as files. */
+/* Number of file descriptors that are not for connections, but for example for files. */
 #define DESCRIPTORS_RESERVED 256
-/* Settings of malloc: a few arenas are enough for a few threads. Each arena keeps its largest size. */
+/* Settings of malloc. A few arenas are enough for a few threads, and each arena keeps the largest size that it ever
+ * had. */
 #define MALLOC_ARENAS 4
 #define MALLOC_MMAP_BYTES (1 << 20)
 #define MALLOC_TRIM_BYTES (4 << 20)
@@ -245,7 +246,8 @@ int main(int argc, char **argv) {
     system_user_of_signal(&caught, shell.run.stopped_by);
     notify("STOPPING=1");
     logfmt("stopping", "url=%s", shell.run.url);
-    push_stop(shell.push); /* stopped early, while tasks that wait for a webhook's answer can still be acked */
+    push_stop(shell.push); /* the webhooks end before the core stops, so that tasks whose requests are running can still
+                              be acked */
     if (shell.node.on) node_leave(&shell.node);
     shell_stop(&shell);
 #ifdef __SANITIZE_ADDRESS__

@@ -115,7 +115,7 @@ static int posix_list(void *context, const char *path, int (*each)(void *argumen
     int result = 0;
     while (result == 0) {
         errno = 0;
-        /* Only this thread uses the stream, and readdir_r is deprecated in glibc. */
+        /* readdir is safe, because only this thread uses the stream; readdir_r is deprecated in glibc. */
         // cppcheck-suppress readdirCalled
         const struct dirent *entry = readdir(directory);
         if (!entry) {

@@ -32,7 +32,7 @@ void erasures_deinit(struct erasures *erasures) {
     *erasures = (struct erasures){0};
 }
 
-/* Removes the contents with a redaction, when they are the majority. */
+/* Removes the contents that have a redaction. Called when they are the majority. */
 static void compact(struct erasures *erasures) {
     size_t kept = 0;
     for (size_t i = 0; i < erasures->count; i++)

@@ -20,12 +20,12 @@
 #define HARD_STATE_SIZE 64
 
 struct hard_state {
-    uint8_t node;      /* 0: this node founded the cluster; 1: it joined the cluster */
+    uint8_t node;      /* number of the node: 0 founded the cluster, 1 joined it */
     uint32_t floor;    /* the node takes part in no epoch below this one (R2, R6, R7) */
     uint32_t recorded; /* the newest epoch that the node has seen in the coordinator's record, promised or led; 0: no
                           such epoch, or unknown (F-31b) */
     uint32_t led;      /* the last epoch that the node claimed by an operator's command; 0: no such epoch */
-    bool in_sync;      /* true: when the node last had information, it had all acknowledged frames */
+    bool in_sync;      /* true: the node had all acknowledged frames when it last learned the state of the pair */
     bool alone;        /* true: the node may have acknowledged frames that the other node lacks */
     uint64_t runs;     /* number of processes that have run on this directory; each run has its own number (R6) */
     uint8_t peer[MEMBER_ID_SIZE]; /* member id of the peer's disk that this node last counted or followed; zeros: no

@@ -114,7 +114,7 @@ static bool is_sensible(const uint8_t in[ARCHIVE_HEAD_SIZE], const struct archiv
            info->end > info->base && info->end < UINT64_MAX / 4;
 }
 
-/* 0, LOG_DAMAGED or LOG_VERSION; `*out_problem` is set then. */
+/* Decodes the head. 0; or LOG_DAMAGED or LOG_VERSION, with a phrase in `*out_problem`. */
 static int archive_head_decode(const uint8_t in[ARCHIVE_HEAD_SIZE], struct archive_info *out,
                                const char **out_problem) {
     *out_problem = "is not an archived segment of Tarry";

@@ -27,7 +27,7 @@
 
 struct archive {
     const struct disk *disk;
-    const char *directory; /* shorter than ARCHIVE_PATH_SIZE - 64; borrowed */
+    const char *directory; /* path of the archive, shorter than ARCHIVE_PATH_SIZE - 64; borrowed */
     uint8_t cluster[16];   /* cluster id of the segments */
 };
 
@@ -72,7 +72,8 @@ const struct archive_info *archive_cursor_info(const struct archive_cursor *curs
 /* State before the segment's first frame, from the segment's own header (FORMAT.md). */
 struct archive_start {
     uint64_t previous_base; /* 0: this is the first segment of the log */
-    uint64_t steady_ns;     /* steady time of the last frame before `base`, like the fields below; 0: no frame */
+    uint64_t steady_ns; /* steady time of the last frame before `base`; 0: there is no such frame. The following fields
+                           describe the same frame */
     uint64_t wall_ns;
     uint32_t epoch;
     uint8_t chain[FRAME_CHAIN_SIZE];
@@ -89,9 +90,9 @@ int archive_verify(const struct archive *archive, uint64_t base, struct archive_
                    const char **out_problem);
 
 /* ---- Writing: one thread of one process */
-/* Makes the file of the closed segment `base` by the steps above, and replaces an older file. After a failure the old
- * file is unchanged, or the new file has its name but may not be durable. `*out_problem` may be NULL after a failure.
- */
+/* Makes the archive file of the closed segment `base` by the steps at the top of this file, and replaces an older file.
+ * After a failure the old file is unchanged, or the new file has its name but may not be durable. `*out_problem` may be
+ * NULL after a failure. */
 int archive_store(const struct archive *archive, struct log *log, uint64_t base, int level, struct archive_info *out,
                   const char **out_problem);
 /* Deletes the temporary files of killed processes. */

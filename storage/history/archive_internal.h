@@ -7,7 +7,7 @@
 #include "seekable.h"
 
 #define ARCHIVE_VERSION 1u
-#define ARCHIVE_HEAD_SIZE 248u /* bytes; with the 8 bytes of zstd before it, 256 */
+#define ARCHIVE_HEAD_SIZE 248u /* size in bytes; with the 8 bytes that zstd puts before it, 256 */
 
 void archive_name_path(const struct archive *archive, uint64_t base, const char *suffix, char path[ARCHIVE_PATH_SIZE]);
 extern const char archive_temporary_suffix[]; /* file suffix of an incomplete archive file */

@@ -11,8 +11,8 @@
 
 #include "archive.h"
 
-#define ARCHIVE_REASON_SIZE 256u /* bytes, including the terminating zero */
-#define ARCHIVE_HOLDS_MAX 4096u  /* limit of the number of holds */
+#define ARCHIVE_REASON_SIZE 256u /* maximum size of a reason in bytes, including the terminating zero */
+#define ARCHIVE_HOLDS_MAX 4096u  /* maximum number of holds */
 
 struct archive_hold {
     uint32_t number;  /* number of the hold, from 1, as in the file name; not reused while the archive has a hold */

@@ -21,7 +21,7 @@ struct archive_cursor {
     int handle;
     struct archive_info info;
     struct seekable *seekable;
-    struct disk unpacked; /* its pread returns the unpacked bytes of the segment */
+    struct disk unpacked; /* disk whose pread returns the unpacked bytes of the segment */
     struct block block;
     struct segment_header header;
     uint64_t position;

@@ -108,7 +108,8 @@ static int note_frame(struct work *work, const struct log_view *view) {
     return 0;
 }
 
-/* Writes the frame as in its segment; every byte was checked or is determined by checked bytes. */
+/* Writes the frame with the same bytes as in its segment. All fields of its header were checked, or follow from checked
+ * ones. */
 static int write_frame(struct work *work, const struct log_view *view) {
     static const uint8_t zeros[FRAME_ALIGN];
     const struct frame_header *header = &view->header;
@@ -137,7 +138,7 @@ static int write_frames(struct work *work) {
     return work->range_count == 0 ? 0 : -EINVAL;
 }
 
-/* Does step 1 above: writes the file under a temporary name. */
+/* Does step 1 of the list at the top of this file: writes the file under a temporary name. */
 static int write_file(struct work *work, int handle, const uint8_t header[SEGMENT_HEADER_SIZE], int level) {
     uint8_t head[ARCHIVE_HEAD_SIZE];
     work->summary = summary_new(work->info.base, work->info.end - work->info.base);
@@ -151,7 +152,7 @@ static int write_file(struct work *work, int handle, const uint8_t header[SEGMEN
     return seekable_write_head(work->writer, head);
 }
 
-/* Does steps 1 to 5 above: makes the complete archive file. */
+/* Does steps 1 to 5 of the list at the top of this file: makes the complete archive file. */
 static int make_file(struct work *work, const uint8_t header[SEGMENT_HEADER_SIZE], int level) {
     const struct archive *archive = work->archive;
     const struct disk *disk = archive->disk;

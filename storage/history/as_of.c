@@ -11,7 +11,7 @@
 #include "tarry_limits.h"
 
 #define NS_PER_MS 1000000u
-#define INDEX_MAP_SIZE (4ull << 30) /* initial bytes of address space */
+#define INDEX_MAP_SIZE (4ull << 30) /* initial size of the index's map, in bytes of address space */
 #define INDEX_MEMORY (64ull << 20)
 /* Limit of rows examined in one snapshot. */
 #define PAGE_ROWS 4096

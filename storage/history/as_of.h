@@ -7,9 +7,9 @@
  *   is not newer than the moment ─────────────┘
  * *The moment.* By time T, in milliseconds of the logical steady clock (audit and history print it): the state after
  * the last frame at or before T, as seen at T. A task that became due between that frame and T is ready. For tasks with
- * an absolute time, the wall clock is assumed to run with the steady clock after that frame, but not beyond the wall
- * time of the next frame. By position N: the state after all frames that end at or below N, at the time of the last of
- * them.
+ * an absolute time, the wall clock after that frame is assumed to advance like the steady clock. It is assumed not to
+ * pass the wall time of the next frame. By position N: the state after all frames that end at or below N, at the time
+ * of the last of them.
  *
  * *Rule:* an exact answer or an error. *Reason:* a reader cannot recognise a wrong count. *Consequence:* if the first
  * frames of the log are gone, only moments from the index's position on have an answer. The rows' digest and counts are
@@ -30,7 +30,7 @@ struct as_of_question {
 
 struct as_of_source {
     struct log *log;
-    const struct archive *archive; /* NULL: no archive */
+    const struct archive *archive; /* archive of retired segments; NULL: none */
     uint64_t end;                  /* end of the log, from log_open */
     struct index *index;           /* read-only index of the same directory */
     struct index_meta meta;

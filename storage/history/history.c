@@ -19,12 +19,13 @@ struct history {
     uint64_t hash;                    /* summary hash of the task; 0: every frame matches */
     uint8_t *needle; /* bytes that the body of every matching frame contains; NULL: every frame matches */
     size_t needle_size;
-    struct log_cursor *cursor;       /* cursor in a segment of the log */
-    struct archive_cursor *archived; /* cursor in an archived segment; NULL like `cursor`: no segment is open */
-    uint64_t position;               /* position of the reader; valid while no cursor is open */
-    uint64_t end;                    /* end of the cursor's segment; 0: the writer still uses the segment */
-    struct summary_answer answer;    /* summary of the current segment; zeros: it has no summary */
-    size_t range;                    /* index of the current range in `answer` */
+    struct log_cursor *cursor; /* cursor in a segment of the log */
+    /* Cursor in an archived segment. If `archived` and `cursor` are both NULL, no segment is open. */
+    struct archive_cursor *archived;
+    uint64_t position;            /* position of the reader; valid while no cursor is open */
+    uint64_t end;                 /* end of the cursor's segment; 0: the writer still uses the segment */
+    struct summary_answer answer; /* summary of the current segment; zeros: it has no summary */
+    size_t range;                 /* index of the current range in `answer` */
     uint64_t start;
     uint64_t *bases; /* bases of the archive's files at the last listing */
     size_t base_count;
@@ -163,8 +164,8 @@ static void forget_answer(struct history *history) {
     history->range = 0;
 }
 
-/* Result of the functions below if there is no such segment. Their other results: 0: a segment was entered or skipped;
- * HISTORY_GAP; negative. */
+/* The functions below return it if no segment has frames at the position. Their other results: 0: a segment was entered
+ * or skipped; HISTORY_GAP; negative. */
 #define ABSENT 2
 
 static int skip_to(struct history *history, uint64_t position) {
@@ -181,7 +182,8 @@ static int enter_log(struct history *history) {
     if (!may_matter(history, segment.end)) return skip_to(history, segment.end);
     int error = log_cursor_open(&history->cursor, history->log, first_position(history), history->question.contents);
     if (error) forget_answer(history);
-    if (error == LOG_RETIRED && history->archive) return 0; /* a retired segment is then read from the archive */
+    /* If the segment was retired, it is read from the archive. */
+    if (error == LOG_RETIRED && history->archive) return 0;
     if (error) return error;
     history->end = segment.end;
     history->stats.segments_read++;

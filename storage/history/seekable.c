@@ -107,7 +107,7 @@ static int write_frame(struct seekable_writer *writer) {
     size_t size =
         ZSTD_compress2(writer->context, writer->packed, writer->packed_room, writer->content, writer->content_size);
     if (ZSTD_isError(size))
-        return -ENOMEM; /* the buffer is large enough for every input, so only memory can be missing */
+        return -ENOMEM; /* the buffer is large enough for every input, so the error can only be a lack of memory */
     int error = entry_add(writer, size, writer->content_size);
     writer->content_size = 0;
     return error ? error : write_on(writer, writer->packed, size);
@@ -163,7 +163,7 @@ struct seekable {
     uint64_t *content; /* unpacked offset of each frame, and the total unpacked size */
     ZSTD_DCtx *context;
     uint8_t *in;
-    uint8_t *window; /* one unpacked frame */
+    uint8_t *window; /* buffer for one unpacked frame */
     size_t window_frame;
 };
 

@@ -1,8 +1,8 @@
-/* content_cache.c: see content_cache.h.
- * A hash table of chains, selected by the low bits of the id. Ids are assigned in ascending order, so the ids of a
- * commit share cache lines. When the cache is full, a new content replaces others at a hand that moves round the table,
- * so old and young contents are replaced about equally often. (Replacing the oldest is not better: if all tasks have
- * the same delay, the oldest content is due next.) */
+/* content_cache.c: see content_cache.h. A hash table of chains, selected by the low bits of the id. Ids are assigned in
+ * ascending order, so the ids of a commit share cache lines. When the cache is full, contents are dropped from one
+ * chain after the other, round the table (the clock algorithm), so old and young contents are dropped about equally
+ * often. (Dropping the oldest first is not better: if all tasks have the same delay, the oldest content is due next.)
+ */
 #include "content_cache.h"
 
 #include <assert.h>
@@ -88,7 +88,8 @@ static void drop(struct content_cache *cache, struct content **at) {
     slab_release(cache->slab, content, object_size(content->size));
 }
 
-/* Allocates an object, and drops contents at the hand if necessary. NULL: the dropped contents were of other sizes. */
+/* Allocates an object. If the cache is full, drops contents of the next chains. NULL: the dropped contents were of
+ * other sizes. */
 static struct content *make_room(struct content_cache *cache, size_t size) {
     struct content *content = slab_alloc(cache->slab, size);
     size_t given_up = 0;

@@ -18,7 +18,7 @@
 #include "storage_codes.h"
 
 #define DB_PATH_SIZE 4096
-#define MAP_SIZE_DEFAULT (64ull << 30) /* bytes of address space */
+#define MAP_SIZE_DEFAULT (64ull << 30) /* size of the map in bytes of address space */
 #define DISK_FULL_BYTES (4u << 20)     /* with less free space, a failed write counts as a full disk */
 
 static const struct {
@@ -98,7 +98,7 @@ int db_open(struct db *db, const char *directory, size_t map_size, bool read_onl
     if (error == 0) error = mdb_env_open(db->env, directory, flags, 0600);
     if (error == 0) {
         int dead;
-        /* Otherwise killed processes would still count as readers and keep pages in use. */
+        /* Removes killed processes from LMDB's reader table; as readers they would keep pages in use. */
         error = mdb_reader_check(db->env, &dead);
     }
     error = db_negative(error);
@@ -146,7 +146,7 @@ int db_make(const char *directory, bool no_sync) {
     struct db db;
     if (error == 0) error = db_open(&db, fresh, 0, false, no_sync);
     if (error != 0) return error;
-    db_close(&db); /* the first transaction is already synced */
+    db_close(&db); /* needs no sync here: db_open has synced its first transaction */
     if (!no_sync) error = disk_posix.sync_directory(NULL, fresh);
     if (error == 0 && rename(fresh, directory) != 0) error = -errno;
     if (error == 0 && !no_sync) error = disk_posix.sync_directory(NULL, parent);

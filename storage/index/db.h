@@ -31,7 +31,7 @@ enum db_table {
     DB_HELD,       /* state, queue, due, id → nothing: leases and dead letters */
     DB_OUTCOMES,   /* sequence → packed outcomes */
     DB_QUEUES,     /* number → packed QueuePut */
-    DB_PRODUCERS,  /* producer → used, floor */
+    DB_PRODUCERS,  /* producer → time of its last commit, lowest remembered sequence */
     DB_RESULTS,    /* producer, sequence → log position */
     DB_JOBS,       /* job → packed JobPut */
     DB_RECURS,     /* 2 × number → packed RecurPut of its last SET; 2 × number + 1 → packed RecurState */
@@ -51,7 +51,7 @@ enum db_table {
 struct db {
     MDB_env *env;
     MDB_dbi table[DB_TABLES];
-    pthread_rwlock_t map_lock; /* shared for read transactions, exclusive for growing the map */
+    pthread_rwlock_t map_lock; /* locked for reading by read transactions, for writing while the map grows */
     pthread_mutex_t pool_lock;
     MDB_txn *pool[DB_POOL_MAX]; /* read transactions that were reset and can be reused */
     size_t pool_count;
@@ -59,7 +59,8 @@ struct db {
     void *base;              /* address of the mapped file; NULL: not known yet */
     _Atomic bool grow_waits; /* the map must grow: a long holder of map_lock, such as a copy, must release it */
     bool read_only;
-    bool has_calendar; /* false only in a read-only environment that an older program made */
+    bool has_calendar; /* true: the calendar's table exists. Only a read-only environment that an older program made
+                          lacks it */
     bool lacks_recurs; /* the environment had no table of recurrences when it was opened */
 };
 

@@ -62,7 +62,7 @@ static int load_meta(struct index *index, const char *directory) {
     const uint32_t format = index->meta.format;
     if (format < FORMAT_VERSION || format > INDEX_FORMAT_RECURS) return INDEX_VERSION;
     if (format == INDEX_FORMAT_RECURS && index->db.lacks_recurs)
-        return INDEX_DAMAGED; /* an empty table would hide them (F-8) */
+        return INDEX_DAMAGED; /* the index has had recurrences, and an empty new table would hide their loss (F-8) */
     if (memcmp(index->meta.cluster, index->options.cluster, sizeof index->meta.cluster) != 0) return INDEX_FOREIGN;
     return 0;
 }
@@ -337,11 +337,11 @@ struct recur_each {
     void *argument;
     struct index *index;
     struct range_view view;
-    Tarry__RecurPut *put; /* what was set, before its state is read */
+    Tarry__RecurPut *put; /* the recurrence's definition, read from the first of its two rows */
 };
 
-/* Removes the tasks that have ended from the state's open tasks. Those that are waiting or in flight come first; sets
- * `*out_live` to their number. The others are dead letters. */
+/* Removes the ended tasks from the state's list of open tasks. Moves the tasks that are waiting or in flight to the
+ * front and sets `*out_live` to their number. The others are dead letters. */
 static int keep_open(struct recur_each *recur_each, MDB_txn *txn, Tarry__RecurState *state, size_t *out_live) {
     size_t count = 0;
     *out_live = 0;
@@ -368,13 +368,14 @@ static int pass_recur(struct recur_each *recur_each, MDB_txn *txn, Tarry__RecurS
     if (found < 0) return found;
     if (put->state != NULL) tarry__recur_state__free_unpacked(put->state, NULL);
     put->state = state;
-    put->before_hash = recur_hash(put->number, state); /* of the recorded state: the next line changes the open tasks */
+    /* Hash of the recorded state; computed before the next call changes the list of open tasks. */
+    put->before_hash = recur_hash(put->number, state);
     size_t open_live = 0;
     int error = keep_open(recur_each, txn, state, &open_live);
     return error != 0 ? error : recur_each->each(recur_each->argument, put, found == 0 ? &row : NULL, open_live);
 }
 
-/* Rows come in pairs: what was set, then the state. */
+/* Each recurrence has two rows: first its definition, then its state. */
 static int each_recur(void *argument, MDB_txn *txn, const MDB_val *key, const MDB_val *data) {
     struct recur_each *recur_each = argument;
     uint64_t number;

@@ -53,7 +53,7 @@ struct index_meta {
     uint64_t position; /* end of the last absorbed frame; LOG_POSITION_FIRST in a new index */
     uint8_t chain[FRAME_CHAIN_SIZE];
     uint64_t log_start; /* the index stores the contents of frames below it (LOG-3) */
-    uint64_t steady_ns; /* steady time of the last absorbed frame, like wall_ns */
+    uint64_t steady_ns; /* logical steady time of the last absorbed frame; wall_ns: its wall time */
     uint64_t wall_ns;
     uint64_t known_since_ms; /* the index remembers all endings since this time */
     struct tally tally;      /* tally.queues points into the index; read it only at start */
@@ -83,9 +83,9 @@ int index_each_job(struct index *index, int (*each)(void *argument, const Tarry_
 /* Calls `each` for every definition, with a before_hash of 0. */
 int index_each_definition(struct index *index, int (*each)(void *argument, const Tarry__DefinitionPut *definition),
                           void *argument);
-/* Calls `each` for every recurrence. `put` has what was set; `state` is its present state without the open tasks that
- * have ended, and `before_hash` the hash of its recorded state. `next`: row of the next occurrence's task; NULL: it has
- * ended. `open_live`: the first open tasks that are waiting or in flight; the others are dead. */
+/* Calls `each` for every recurrence. `put` has its definition; `state` is its present state without the open tasks that
+ * have ended, and `before_hash` the hash of its recorded state. `next`: row of the next occurrence's task; NULL: the
+ * task has ended. `open_live`: this many of the first open tasks are waiting or in flight; the others are dead. */
 int index_each_recur(struct index *index,
                      int (*each)(void *argument, const Tarry__RecurPut *put, const struct row *next, size_t open_live),
                      void *argument);
@@ -189,7 +189,7 @@ struct index_calendar {
     uint64_t position;
     uint64_t steady_ms; /* steady time of the last frame below `position` */
     uint64_t counted;   /* while an old index is being counted: tasks with ids below this one are counted */
-    uint64_t next_id;   /* greater than all ids of tasks */
+    uint64_t next_id;   /* upper bound of task ids: greater than all of them */
 };
 /* Answers a calendar query. Returns 1 if the counting of an old index is not complete, and sets only the last four
  * fields; a read-only index never completes it. -E2BIG: the query would read too many chunks. Neither is fatal. */

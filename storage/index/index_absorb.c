@@ -122,7 +122,7 @@ static void need_format(struct index *index, uint32_t format) {
     if (index->batch.format < format) index->batch.format = format;
 }
 
-/* A recurrence has two rows: what was set, which is large and rarely changes, and its state. */
+/* A recurrence has two rows: its definition, which is large and rarely changes, and its state. */
 static int absorb_recur(struct index *index, const Tarry__RecurPut *put) {
     int error = 0;
     if (put->set != NULL || put->state == NULL)
@@ -175,7 +175,8 @@ static int absorb_record(struct index *index, const struct frame_header *header,
     case TARRY__RECORD__FACT_REDACTION:
         return absorb_redaction(index, record->redaction, steady_ms);
     default:
-        return 0; /* the record is information only, such as a session; the tally keeps epoch and clock */
+        return 0; /* the index stores nothing of these records: the tally keeps epoch and clock, and the others are only
+                     information */
     }
 }
 

@@ -167,7 +167,8 @@ static int count_body(void *argument, MDB_txn *txn) {
 }
 
 int calendar_count(struct index *index, bool *out_did) {
-    assert(!index->batch.is_prepared); /* a prepared batch would change the rows on disk */
+    /* No batch is prepared, so no commit changes the rows on disk while they are counted. */
+    assert(!index->batch.is_prepared);
     *out_did = calendar_count_wanted(index);
     if (!*out_did) return 0;
     struct count count = {.index = index};

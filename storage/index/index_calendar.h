@@ -15,7 +15,7 @@
 #include "index_parts.h"
 
 #ifndef INDEX_TINY
-#define CALENDAR_CELLS 480u         /* eight hours of minutes, twenty days of hours */
+#define CALENDAR_CELLS 480u         /* cells per chunk: eight hours of minutes, or twenty days of hours */
 #define CALENDAR_COUNT_ROWS 20000u  /* number of rows that one step counts */
 #define CALENDAR_CHUNKS_MAX 200000u /* maximum number of chunks that one query may read */
 #else

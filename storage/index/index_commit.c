@@ -343,7 +343,7 @@ int index_commit(struct index *index) {
     if (!index->has_redactions) atomic_store(&index->erased, index->meta.position);
     index_account(index);
     if (index->runs.list.count > RUNS_BEHIND) {
-        /* Merge here, because merges are behind and this commit adds keys. */
+        /* Merge key runs here, because too many runs exist and this commit adds keys. */
         bool did;
         error = runs_merge(index, 3 * keys + RUN_KEYS_MIN, &did);
         if (error == -ENOSPC) error = 0; /* the commit itself has succeeded, so a full disk is no error here */

@@ -14,7 +14,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define BLOOM_BITS_PER_KEY 12 /* for large runs, which have nearly all keys */
+#define BLOOM_BITS_PER_KEY 12 /* bits per key in the filters of large runs, which have nearly all keys */
 #define LARGE_LEVEL 3
 
 struct run_record {

@@ -11,7 +11,7 @@
 struct listing {
     struct reading reading;
     const struct index_query *query;
-    struct due after; /* the later of query.after and due_from */
+    struct due after; /* start of the list: the later one of query.after and due_from */
     uint64_t until_ms;
     size_t examine_max;
     struct pairs candidates;
@@ -132,7 +132,7 @@ int index_list(struct index *index, const struct index_query *query, struct aren
     listing->examine_max = query->count_max;
     if (query->prefix_size > 0 && listing->examine_max < PREFIX_EXAMINE) listing->examine_max = PREFIX_EXAMINE;
     if (listing->after.due_ms < query->due_from_ms) listing->after = (struct due){query->due_from_ms, 0};
-    listing->until_ms = query->due_to_ms == 0 ? UINT64_MAX : query->due_to_ms - 1; /* 0 means no end */
+    listing->until_ms = query->due_to_ms == 0 ? UINT64_MAX : query->due_to_ms - 1; /* due_to_ms 0 means no end */
     int error = reading_begin(&listing->reading, index, arena, false);
     if (error == 0) {
         if (query->states & 1u << ROW_WAITING) error = list_waiting(listing);

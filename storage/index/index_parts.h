@@ -25,7 +25,7 @@
 #include "keyring.h"
 #include "vector.h"
 
-#define QUEUES_FORMER_TINY 5u /* limit in tests that use small limits (INDEX_TINY) */
+#define QUEUES_FORMER_TINY 5u /* value of QUEUES_FORMER_MAX in tests with small limits (INDEX_TINY) */
 #ifndef INDEX_TINY
 #define FORMER_MAX QUEUES_FORMER_MAX
 #define RANGE_SHIFT 12
@@ -49,7 +49,8 @@
 #define SWEEP_STEP_RANGES 64u
 #define SWEEP_STEP_ROWS 16384u /* number of rows of ended tasks per step; a single range may have more */
 #define SWEEP_REST_MAX_NS (180ull * 1000000000)
-#define BLOB_SWEPT_MAX 1024u /* bytes; a larger content is deleted when its task ends, others with the row */
+/* Size in bytes. A larger content is deleted when its task ends, a smaller one together with the task's row. */
+#define BLOB_SWEPT_MAX 1024u
 #define PLAN_SLOTS_MAX 256
 #define PREFIX_EXAMINE 4096u /* number of candidates that a list call examines if most do not match the prefix */
 #define TABLE_CAPACITY_MIN 1024u
@@ -136,7 +137,7 @@ struct numbers VECTOR_FIELDS(uint64_t);
 
 /* ---- ranges of ids */
 struct range {
-    uint64_t number;   /* (id >> RANGE_SHIFT) + 1; 0: free entry of the hash table */
+    uint64_t number;   /* number of the range plus 1; 0: free entry of the hash table */
     uint16_t rows;     /* number of rows on disk */
     uint16_t ended;    /* number of rows on disk whose tasks have ended */
     bool dirty;        /* true: the range is listed in ranges.dirty */

@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-/* Record of a producer. It has no `owner` if that is 0, as in versions without principals. */
+/* Record of a producer. The field `owner` is left out if it is 0, as in records of versions without principals. */
 struct producer_record {
     uint64_t used_ms;
     uint64_t floor;

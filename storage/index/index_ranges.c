@@ -83,7 +83,7 @@ static void ranges_remove(struct ranges *ranges, struct range *range) {
     size_t mask = ranges->capacity - 1, hole = (size_t)(range - ranges->table);
     for (size_t i = (hole + 1) & mask; ranges->table[i].number != 0; i = (i + 1) & mask) {
         size_t home = place_of(ranges, ranges->table[i].number - 1);
-        /* A move would put the entry before its home position. */
+        /* This entry must stay: the hole is before its home position. */
         if (((i - home) & mask) < ((i - hole) & mask)) continue;
         ranges->table[hole] = ranges->table[i];
         hole = i;

@@ -1,8 +1,8 @@
 /* index_read_ahead.c: keeps entries that a window read and did not return.
  *
- * Without this, a slot of one second with a million entries was read as a whole for every 16,384 of them, and so was
- * nearly every page of its rows. Now a window keeps the soonest entries that it read for the line's next windows, and
- * as many of their rows as fit.
+ * Before this file existed, a slot of one second with a million entries was read as a whole for each window of 16,384
+ * entries, together with nearly every page of the rows. Now a window keeps the soonest entries that it read for the
+ * line's next windows, and as many of their rows as fit.
  *
  * Invariants, as of the index's position: every waiting task of the line after `after` and up to `through` has an entry
  * in `pairs` from `next` on, or is due at `horizon_ms` or later. A commit that adds an entry for such a task lowers the
@@ -34,7 +34,7 @@ struct read_ahead *read_ahead_find(struct index *index, const struct line *line,
         if (read_ahead->pairs.count == 0 || !is_same_line(&read_ahead->line, line)) continue;
         if (read_ahead->after.due_ms == after.due_ms && read_ahead->after.id == after.id && !is_over(read_ahead))
             return read_ahead;
-        read_ahead_drop(read_ahead); /* the kept entries begin elsewhere in the line, so they are useless */
+        read_ahead_drop(read_ahead); /* the next window starts elsewhere in the line, so the kept entries are useless */
     }
     return NULL;
 }

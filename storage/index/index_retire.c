@@ -145,7 +145,8 @@ int index_retire_frame(struct index *index, const struct frame_header *header, c
     assert(header->position < index->meta.position); /* LOG-3: the index has absorbed the frame */
     struct retire_batch *batch = &index->retire;
     int error = 0;
-    bool is_new = header->position >= batch->end; /* false: the call is repeated after the disk was full (CALM-1) */
+    /* False: the frame was read already, and the call is repeated after the disk was full (CALM-1). */
+    bool is_new = header->position >= batch->end;
     struct puts puts;
     puts.count = 0;
     for (size_t i = 0; is_new && body != NULL && i < body->n_records && error == 0; i++) {

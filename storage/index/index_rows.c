@@ -13,7 +13,7 @@ enum row_flag {
     ROW_HAS_LEASE = 16,
     ROW_HAS_DEAD = 32,
     ROW_HAS_SERIAL = 64,  /* the row ends with the serial name and, in its last byte, the size of the name */
-    ROW_HAS_SPREAD = 128, /* the last bit of the byte; so no flag is unknown */
+    ROW_HAS_SPREAD = 128, /* last free bit of the byte: every bit has a meaning, so unpacking finds no unknown flag */
 };
 
 struct packed_head {

@@ -122,7 +122,7 @@ static void nth_element(struct pair *pairs, size_t size, size_t count) {
             pairs[i++] = pairs[j];
             pairs[j--] = swap;
         }
-        size_t split = j + 1; /* [low, split) ≤ pivot ≤ [split, high) */
+        size_t split = j + 1; /* now the pairs in [low, split) are ≤ pivot, and those in [split, high) ≥ pivot */
         if (split == high) split--;
         if (count <= split)
             high = split;

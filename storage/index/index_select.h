@@ -9,7 +9,7 @@
 struct plan {
     struct slot_view chosen[PLAN_SLOTS_MAX];
     size_t count;
-    uint64_t horizon_ms;      /* the chosen slots hold every entry due before it; UINT64_MAX: all entries */
+    uint64_t horizon_ms;      /* time before which every entry is in the chosen slots; UINT64_MAX: all entries are */
     uint64_t upper;           /* number of entries in the first slots above level 0 */
     struct slot_view highest; /* the highest of the chosen slots */
 };

@@ -216,7 +216,8 @@ static int verify_slot(struct verify *verify, const MDB_val *key, const MDB_val 
     return 0;
 }
 
-/* Reports damage only: without memory, or if LMDB fails, nothing is known. */
+/* Reports INDEX_DAMAGED as damage. Passes other errors on, for example a lack of memory, because they prove no damage.
+ */
 static int judge_reading(struct verify *verify, int error, const char *what) {
     return error == INDEX_DAMAGED ? complain(verify, "index: %s is malformed", what) : error;
 }

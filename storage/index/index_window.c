@@ -130,7 +130,8 @@ static int read_further(struct index *index, MDB_txn *txn, const struct ask *ask
     return read_rows(index, txn, read_ahead, read_ahead->next, to, read_ahead_room(index, read_ahead));
 }
 
-/* Returns the end of the entries that the window returns, and the point up to which it is then complete. */
+/* Returns the index behind the last entry that the window returns. `*out_through`: the window is complete up to this
+ * point. */
 static size_t window_end(const struct read_ahead *read_ahead, const struct ask *ask, struct due *out_through) {
     const struct pair *pairs = read_ahead->pairs.items;
     const uint64_t horizon_ms = read_ahead->horizon_ms;
@@ -233,7 +234,7 @@ int index_window(struct index *index, const struct line *line, struct due after,
     const struct ask ask = {line, after, until_ms, count_max};
     uint64_t from_ms = after.due_ms;
     if (after.id == UINT64_MAX && from_ms < UINT64_MAX)
-        from_ms++; /* no entry of this millisecond is left, so go on with the next one */
+        from_ms++; /* no entry of this millisecond is left, so start at the next millisecond */
     MDB_txn *txn;
     int error = db_read(&index->db, &txn);
     if (error != 0) return error;

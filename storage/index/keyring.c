@@ -51,7 +51,7 @@ struct way {
 };
 
 struct span_key {
-    uint64_t number; /* (id >> (LEAF_DEPTH - SPAN_DEPTH)) + 1; 0: unused */
+    uint64_t number; /* number of the span plus 1: (id >> (LEAF_DEPTH - SPAN_DEPTH)) + 1; 0: unused */
     uint8_t key[crypto_kdf_KEYBYTES];
 };
 
@@ -59,7 +59,7 @@ struct keyring {
     char directory[PATH_SIZE];
     bool no_sync;
     pthread_mutex_t mutex;
-    struct node *nodes; /* in order of `first`; no node covers another */
+    struct node *nodes; /* nodes in order of `first`; no node covers another */
     size_t count;
     struct way to_span, in_span;
     /* Cache of span keys, one per number modulo its size. Deliveries read contents in order of due time, so ids come at

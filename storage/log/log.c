@@ -39,8 +39,8 @@ static struct log *log_new(const struct log_options *options) {
     pthread_mutex_init(&log->mutex, NULL);
     pthread_rwlockattr_t erasing;
     pthread_rwlockattr_init(&erasing);
-    /* Prefer writers, so a continuous stream of readers cannot block the eraser for ever. No reader takes the lock
-     * twice. */
+    /* The lock prefers writers, so a continuous stream of readers cannot block the eraser for ever. No reader takes the
+     * lock twice. */
     pthread_rwlockattr_setkind_np(&erasing, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&log->erasing, &erasing);
     pthread_rwlockattr_destroy(&erasing);
@@ -176,7 +176,8 @@ static int read_held(struct log *log, const struct segment *segment, uint64_t en
                         : disk_read_all(log->disk, segment->handle, out, size, offset);
     pthread_rwlock_unlock(&log->erasing);
     if (count < 0) return (int)count;
-    return (size_t)count == size ? 0 : LOG_DAMAGED; /* otherwise another process has shortened the file */
+    /* The file is shorter than the segment only if another process has shortened it. */
+    return (size_t)count == size ? 0 : LOG_DAMAGED;
 }
 
 int log_read(struct log *log, uint64_t position, void *out, size_t size) {
@@ -213,7 +214,7 @@ int log_segment_header(struct log *log, uint64_t base, uint8_t out[SEGMENT_HEADE
 }
 
 void log_stats(const struct log *log, struct log_stats *out) {
-    struct log *shared = (struct log *)log; /* this call changes only the mutexes of the log */
+    struct log *shared = (struct log *)log; /* not const, because the call locks the log's mutexes */
     struct log_stats stats = {0};
     pthread_mutex_lock(&shared->mutex);
     stats.segments = log->segment_count;

@@ -56,7 +56,7 @@ static int copy_kept(struct cut *cut) {
     return result == 0 ? log->disk->sync(log->disk->context, cut->handle) : result;
 }
 
-/* Does step 3 above: writes the kept part to cut.tmp, and syncs it. */
+/* Does step 3 of the list at the top of this file: writes the kept part to cut.tmp, and syncs it. */
 static int make_file(struct cut *cut) {
     cut->handle = segment_make(cut->log, segment_cut_name, cut->capacity);
     return cut->handle < 0 ? cut->handle : copy_kept(cut);
@@ -112,7 +112,7 @@ static int switch_table(struct cut *cut) {
     return 0;
 }
 
-/* Does steps 5 and 6 above: deletes the later segments, and renames cut.tmp. */
+/* Does steps 5 and 6 of the list at the top of this file: deletes the later segments, and renames cut.tmp. */
 static int change_files(struct cut *cut) {
     struct log *log = cut->log;
     const struct disk *disk = log->disk;

@@ -253,7 +253,7 @@ void summary_delete(const struct log *log, uint64_t base) {
 struct asking {
     const struct disk *disk;
     int handle;
-    struct summary said; /* header of the summary; this function owns only `starts`; there is no filter */
+    struct summary said; /* header of the summary. It has no filter, and only `starts` must be freed */
     uint64_t hash;
 };
 

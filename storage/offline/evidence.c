@@ -286,7 +286,7 @@ static int judge_reach(struct evidence *evidence) {
                   evidence->at.position, head->position, evidence_describe(head, words),
                   file->is_own ? "" : " according to what ", file->is_own ? "" : file->path,
                   file->is_own ? "" : " says, or this node was not running then");
-    /* A log that was cut and continued with new, chained frames also ends here. */
+    /* This error also covers a log that was cut and then continued with new frames. */
     return differs(evidence, file->held.position > evidence->from ? file->held.position : evidence->from,
                    head->position);
 }
@@ -326,7 +326,8 @@ int evidence_end(struct evidence *evidence) {
     if (evidence->key_count == 0) return 0;
     bool has_elsewhere = evidence->has_elsewhere;
     int status = judge_reach(evidence);
-    /* First the heads of the files, then that of --head: a message about a head in a file is more precise. */
+    /* Checks the heads of the files before the head of --head, because a message about a head in a file is more
+     * precise. */
     if (status == 0 && evidence->elsewhere.number != 0 && !has_elsewhere) status = judge_elsewhere(evidence);
     return status == 0 ? judge_end(evidence) : status;
 }

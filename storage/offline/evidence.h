@@ -1,6 +1,6 @@
-/* evidence.h: checks the log against its signed heads (proto/head.h). Reads every frame in order, and proves that
- * nothing up to the last head was edited, dropped, reordered, inserted or cut, or finds the positions between which the
- * first difference lies.
+/* evidence.h: checks the log against its signed heads (proto/head.h). Reads every frame in order. Either this proves
+ * that no frame up to the last head was changed, dropped, reordered, inserted or cut; or it finds the positions between
+ * which the first difference lies.
  *
  * The chain hash of a head covers everything before it. So frames that were changed and chained again do not match
  * the head. Limit: a log that was cut to an earlier head, together with its heads, looks right. A head that was kept

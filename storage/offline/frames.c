@@ -252,7 +252,7 @@ int tails_enter(struct store *store, const char *name) {
     log_close(store->log);
     store->log = log;
     store->recovery = recovery;
-    /* The archive belongs to another history, so the quarantine's directory replaces it. */
+    /* The archive has the history of the log, not of the tail, so the quarantine's directory takes its place. */
     memcpy(store->archive_directory, directory, sizeof directory);
     return 0;
 }

@@ -26,7 +26,7 @@ struct store {
     char archive_directory[STORE_PATH_SIZE];
     struct archive archive;               /* valid while the log is open; the archive's directory may be missing */
     const char *hindrance;                /* reason why nothing could be read ("locked", …); NULL: no such reason */
-    char message[STORE_PATH_SIZE + 1024]; /* error message with its place; empty: none */
+    char message[STORE_PATH_SIZE + 1024]; /* error message, with the place of the error; empty: no error */
 };
 
 /* Prepares a closed store. `directory` must be shorter than STORE_PATH_SIZE - 16. */

@@ -29,7 +29,7 @@ struct contents {
  * summaries are not used by readers, and are only counted. */
 struct summaries {
     struct summary *made; /* summary of the segment that is being read; NULL: it has no usable summary */
-    uint64_t segment;     /* base of that segment; 0: no segment yet */
+    uint64_t segment;     /* base of the segment that `made` describes; 0: no segment yet */
     char directory[STORE_PATH_SIZE];
     uint64_t checked;
     uint64_t unused; /* number of summaries that are missing, damaged, or have another end position */
@@ -53,7 +53,7 @@ struct verify {
     struct evidence evidence;
     struct tails tails;
     /* Reports progress: `done` of `total`, and the number of checked rows or frames. `noun` NULL: a part of the check
-     * has ended. The pointer may be NULL: no reports. Rows are checked in a child process, which calls it there. */
+     * has ended. The pointer may be NULL: no reports. For rows, the pointer is called in a child process. */
     void (*progress)(void *argument, const char *noun, uint64_t done, uint64_t total, uint64_t count);
     void *progress_argument;
 };

@@ -166,7 +166,7 @@ static void *run(void *argument) {
     uint64_t since_s = wall_s();
     eventfd_t woken;
     for (;;) {
-        /* Checked first, so that a change before the watch began is noticed. */
+        /* Read before the check for changes, so that a change that happened before the watch began is noticed. */
         struct authorizer_mark mark = mark_of(authorizer->path);
         uint64_t now_s = wall_s();
         bool is_changed = !is_same_mark(&mark, &authorizer->mark);

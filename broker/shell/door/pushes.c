@@ -18,7 +18,7 @@
 
 /* Webhook requests may use one in DESCRIPTORS_SHARE of this process's file descriptors. */
 #define DESCRIPTORS_SHARE 16u
-#define CA_FILE_MAX (1 << 20) /* bytes; the error message below states it too */
+#define CA_FILE_MAX (1 << 20) /* maximum size in bytes; the error message below also names it */
 
 static int on_read_secrets(void *argument, char *out, size_t size, size_t *out_size, char *message,
                            size_t message_size) {

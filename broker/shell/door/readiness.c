@@ -15,7 +15,7 @@ static const char *of_node(const struct node *node, char buffer[READINESS_TEXT_S
         char primary[CONFIG_TEXT_SIZE];
         if (!atomic_load(&node->follows))
             return "undecided: no node of the pair leads, or this node does not know the leader yet";
-        node_primary((struct node *)node, primary); /* takes a lock, changes nothing */
+        node_primary((struct node *)node, primary); /* locks a mutex of `node`, but changes no state */
         snprintf(buffer, READINESS_TEXT_SIZE, "follower: the primary is %.900s",
                  primary[0] != '\0' ? primary : "unknown");
         return buffer;

@@ -11,7 +11,7 @@
 #include "secret.h"
 #include "wire.h"
 
-/* NUMBER(limit): the limit as text. For a limit that is defined without a suffix such as u. */
+/* NUMBER(limit) is the limit as text. The limit must be defined without a suffix such as u. */
 #define DIGITS(limit) #limit
 #define NUMBER(limit) DIGITS(limit)
 
@@ -152,7 +152,8 @@ static const char *check_commit(const Tarry__Commit *commit) {
     if (commit->n_ops > OPS_PER_COMMIT_MAX) return too_many_ops;
     const size_t fan_outs = count_ops(commit, TARRY__OP__OP_FAN_OUT);
     if (fan_outs > FAN_OUTS_PER_COMMIT_MAX) return too_many_fan_outs;
-    for (size_t i = 0; i < fan_outs; i++) /* so that the core need not look at every operation */
+    /* The core relies on this order, so that it need not search all operations for fan-outs. */
+    for (size_t i = 0; i < fan_outs; i++)
         if (commit->ops[i]->op_case != TARRY__OP__OP_FAN_OUT) return "the fan-outs of a commit must come first";
     return count_ops(commit, TARRY__OP__OP_REDACT) <= REDACT_OPS_MAX ? NULL : too_many_redactions;
 }

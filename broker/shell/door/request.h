@@ -17,9 +17,9 @@
 struct request_peek {
     size_t body_count;    /* bodies of a type that this broker knows; the unpacked request has at most one of them */
     bool schedules;       /* some commit contains a schedule operation */
-    size_t op_count;      /* operations of all commits */
+    size_t op_count;      /* number of operations in all commits */
     size_t op_bodies_max; /* the largest number of bodies in one operation */
-    size_t queue_count;   /* queues of all subscriptions */
+    size_t queue_count;   /* number of queues in all subscriptions */
 };
 /* Counts `data`. Returns false if it is not a protobuf message. */
 bool request_peek(const uint8_t *data, size_t size, struct request_peek *out);

@@ -474,7 +474,7 @@ static void receive_request(struct rpc_context *context, struct message *message
         !request_prepare(&context->memory->arena, data, size, &setting, request, &refusal)) {
         authorizer_charge(context->principal);
     } else if (refusal.code == TARRY__CODE__OK) {
-        request->peer = context->peer; /* the requester, for records, also those of refusals */
+        request->peer = context->peer; /* the core records the requester, also in records of refusals */
         request->pooled = door_is_inside(context->from);
         unproved_why = refuse_proof(context, request->message);
         refusal.code = refuse_load(context, request);
@@ -558,6 +558,7 @@ void rpc_init(struct rpc *rpc, const struct rpc_needs *needs) {
 }
 
 unsigned rpc_busy(const struct rpc *rpc) {
-    unsigned followed = atomic_load(&rpc->followed); /* read first, so that `busy` includes each of them */
+    /* Read before `busy`: so each Follow counted here is also counted in `busy`. */
+    unsigned followed = atomic_load(&rpc->followed);
     return atomic_load(&rpc->busy) - followed;
 }

@@ -101,7 +101,7 @@ Tarry__BrokerStats *stats_broker(const struct stats_needs *needs, struct arena *
     out->epoch = atomic_load(&needs->run->epoch);
     out->now_ms = now_ms;
     out->host_ms = clock_host_ms();
-    /* `now_ms` may be smaller: a pair's clock can be set back. */
+    /* the uptime is 0 if `now_ms` is smaller, because a pair's clock can be set back */
     out->uptime_ms = now_ms > needs->run->started_ms ? now_ms - needs->run->started_ms : 0;
     out->durable = log_durable(needs->log);
     out->indexed = index_position(needs->index);

@@ -61,7 +61,8 @@ static int learn_from_log(const struct audit_source *source, struct queue_names 
 /* Learns the names of all queues created before `up_to`, which must be durable. */
 static int learn_names(const struct audit_source *source, struct queue_names *names, uint64_t up_to) {
     if (names->known_to >= up_to) return 0;
-    uint64_t indexed = index_position(source->index); /* read first, so that the names are not older */
+    /* Read before the queues: so the names are at least as new as this position. */
+    uint64_t indexed = index_position(source->index);
     int error = index_each_queue(source->index, learn, names);
     if (error != 0) return error;
     if (indexed > names->known_to) names->known_to = indexed;

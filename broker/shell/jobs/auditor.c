@@ -14,7 +14,7 @@
 #include "node.h"
 #include "run.h"
 
-/* Low priority of the thread: it uses the time that the others leave. */
+/* Niceness of the thread: it uses only CPU time that other threads do not need. */
 #define NICENESS 10
 /* Bytes of the arena that are kept from page to page. */
 #define ARENA_KEEP (4u << 20)
@@ -26,7 +26,8 @@ struct audit {
     struct audit *next;
     struct call *call;
     const Tarry__Audit *request;
-    uint64_t position; /* everything before it was sent or is irrelevant; 0: start at the oldest frame */
+    uint64_t position; /* position at which reading continues; earlier frames were sent or are irrelevant. 0: start at
+                          the oldest frame */
     uint64_t until_ns; /* CLOCK_MONOTONIC, deadline of the reply, even if nothing was found */
 };
 

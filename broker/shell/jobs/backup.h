@@ -68,8 +68,8 @@ struct backup_slot {
     uint64_t asked_ns;  /* CLOCK_MONOTONIC, time of the last request for this backup */
     struct waited idle; /* time without a request */
     bool with_archive;
-    bool is_peers;           /* the other node of the pair fetches its snapshot with it */
-    uint64_t read;           /* bytes that were read so far */
+    bool is_peers; /* the requester is the other node of the pair, which fetches its snapshot by this backup */
+    uint64_t read; /* bytes that were read so far */
     struct index_copy *copy; /* the copying of the index; valid in BACKUP_COPYING */
     int index_handle;        /* descriptor of the copied index, an unnamed file; -1: none */
     uint64_t index_position;

@@ -15,8 +15,8 @@ struct index;
 struct calendar_reader_needs {
     struct index *index;
     struct inbox *inbox;
-    /* Waits at most `wait_ns` until the index includes all records below `position`. NULL if the index never grows
-     * (--inspect). */
+    /* Waits at most `wait_ns` until the index includes all records below `position`. The pointer is NULL if the index
+     * never grows (--inspect). */
     bool (*await)(void *context, uint64_t position, uint64_t wait_ns);
     void *context;
 };

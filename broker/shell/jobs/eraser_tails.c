@@ -96,7 +96,7 @@ static bool has_tails(const struct eraser_needs *needs) {
     struct quarantine quarantine = quarantine_of(needs);
     struct quarantine_tail *tails;
     size_t count;
-    if (quarantine_list(&quarantine, &tails, &count) != 0) return true; /* the erasing reports the error */
+    if (quarantine_list(&quarantine, &tails, &count) != 0) return true; /* the later erasure reports this error */
     free(tails);
     return count > 0;
 }

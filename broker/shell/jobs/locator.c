@@ -174,7 +174,8 @@ static int find_queues(struct search *search, uint32_t number) {
 static int run_search(struct search *search) {
     int error;
     search->past->is_former = search->queues.count > 0;
-    if (search->queues.count == 0 && search->redact->task->id == 0) return 0; /* no such queue: the core replies so */
+    /* No such queue exists, and the core will reply so. */
+    if (search->queues.count == 0 && search->redact->task->id == 0) return 0;
     const struct arena_mark mark = arena_mark(search->engine_request->arena);
     do { /* a segment may be retired during the search */
         arena_rewind(search->engine_request->arena, mark);

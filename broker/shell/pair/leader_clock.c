@@ -25,8 +25,8 @@ bool leader_clock_hear(struct leader_clock *clock, struct instant now, uint64_t 
 struct clock_origin leader_clock_origin(const struct leader_clock *clock, struct instant log_end) {
     assert(clock->boot_ns != 0);
     struct clock_origin origin = {.last = clock->now, .boot_steady_ns = steady_at_boot(clock)};
-    /* TIME-2: the leader's clock may have been behind the times in its log. The core knows no time of a log that the
-     * index has absorbed completely. */
+    /* TIME-2: never begin before the last time in the log, which the leader's clock may not have reached. The core does
+     * not know this time if the index has absorbed the whole log. */
     if (log_end.steady_ns > origin.last.steady_ns) origin.last.steady_ns = log_end.steady_ns;
     if (log_end.wall_ns > origin.last.wall_ns) origin.last.wall_ns = log_end.wall_ns;
     return origin;

@@ -13,7 +13,7 @@
 #include "wire.h"
 
 #define TRIES 20
-#define NO_ANSWER 1 /* neither an errno nor a storage error */
+#define NO_ANSWER 1 /* result when no answer came; differs from errnos and from storage's errors */
 
 struct missed_redactions {
     struct blocking_rpc *blocking_rpc;

@@ -162,7 +162,8 @@ void node_step(struct node *node, const struct pair_event *event, struct pair_me
     struct pair_effects effects = {0};
     enum pair_role before = node->pair.role;
     bool was_told = node->is_told;
-    if (node->word != NULL) node_alone_told(node, node->word); /* pair_step may carry the command out */
+    /* pair_step below may carry out the command, so note it before. */
+    if (node->word != NULL) node_alone_told(node, node->word);
     node->is_told |= node->word != NULL;
     pair_step(&node->pair, event, &effects);
     for (size_t i = 0; i < effects.count; i++) perform(node, before, &effects.items[i], out_answer);
@@ -335,7 +336,7 @@ static void *node_run(void *argument) {
     for (size_t i = 0; i < effects.count; i++) perform(node, PAIR_LOOKING, &effects.items[i], NULL);
     for (;;) {
         struct node_news news;
-        node_check_sleep(node); /* check again, because the process may have been stopped during the last turn */
+        node_check_sleep(node); /* the process may have been stopped during the last turn, so check for that again */
         take_news(node, silence_plan(&node->silence, monotonic_ns(), next_timer(node)), &news);
         node_check_sleep(node);
         turn(node, &news);
@@ -529,8 +530,8 @@ static void make_rules(struct node *node) {
         .by_operator = config->coordinator[0] == '\0',
         .is_async = config->replication == REPLICATION_ASYNC,
         .run = node->hard_state.runs,
-        /* The serial may repeat numbers of an earlier run: answers to its questions came on connections that are
-           closed. */
+        /* The serial may repeat numbers of an earlier run. That is harmless: answers to the earlier questions came on
+           connections that are closed. */
         .serial = (uint64_t)now.tv_sec,
         .committed = index_position(node->index), /* LOG-3: the index has absorbed nothing uncommitted */
         .heard = last.epoch, /* after a snapshot, this epoch may be above all epochs promised here */

@@ -87,7 +87,7 @@ struct node_needs {
 
 /* The result of one sync of the leader's log. */
 struct sync_point {
-    uint64_t position; /* end of what was synced; 0: unused entry */
+    uint64_t position; /* position up to which this sync made the log durable; 0: unused entry */
     uint64_t frames;   /* number of frames before `position` since this node leads */
     uint64_t ns;       /* MONOTONIC; time of the write */
 };
@@ -227,7 +227,7 @@ struct node {
     struct hard_state hard_state;
     char url[CONFIG_TEXT_SIZE]; /* URL at which others reach this node; constant after node_start */
 
-    /* for any thread */
+    /* any thread may use the following members */
     _Atomic bool writes;         /* true: the sync thread writes the log, because this node leads or is about to lead */
     _Atomic bool leads;          /* the core decides: it accepts changes */
     _Atomic bool paused;         /* during a hand-over: the core leads but decides nothing more */
@@ -416,8 +416,8 @@ bool node_is_leading(const struct node *node);
 /* Carries out an operator's command. Takes the call over. Pair thread. */
 void node_take_word(struct node *node, struct call *call);
 void node_tell(struct node *node, enum pair_word word);
-/* Logs that this node serves alone and since when, or that it no longer does. Called after each turn. Defined in
- * node_alone.c, like the next function. */
+/* Logs that this node serves alone and since when, or that it no longer does. Called after each turn. node_show_alone
+ * and node_alone_told are defined in node_alone.c. */
 void node_show_alone(struct node *node);
 /* Notes an operator's command that may make this node serve alone. */
 void node_alone_told(struct node *node, const struct call *call);

@@ -261,7 +261,7 @@ static void note_peer(struct node *node, const Tarry__Follow *follow) {
     publish_needs(node);
 }
 
-/* Returns whether the follower's end is the one that did not fit before. */
+/* Returns whether the follower's log still ends at the position that did not fit before. */
 static bool is_known_unfit(const struct node_leading *leading, const Tarry__Follow *follow) {
     return leading->unfit_end != 0 && leading->unfit_end == follow->end && follow->chain.len == FRAME_CHAIN_SIZE &&
            memcmp(follow->chain.data, leading->unfit_chain, FRAME_CHAIN_SIZE) == 0;

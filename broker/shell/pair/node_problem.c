@@ -76,9 +76,8 @@ static bool is_useless(const struct node *node, const struct node_peer *peer) {
 
 static const char *problem_of_leader(const struct node *node, const struct pair *pair, const struct node_peer *peer) {
     const struct config *config = node->needs.config;
-    bool is_alone =
-        !pair->counted && !pair->is_async &&
-        peer->heard_ns != 0; /* if not counted and never heard from, the other node may not have joined yet */
+    /* Otherwise the other node may not have joined yet: it does not count, and never sent a message. */
+    bool is_alone = !pair->counted && !pair->is_async && peer->heard_ns != 0;
     if (is_alone) return is_silent(peer, config->failover_after_ms + PATIENCE_MS) ? alone : NULL;
     bool is_strict = config->solo_after_ms == SOLO_NEVER;
     if (!pair->counted) return NULL;

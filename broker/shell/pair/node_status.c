@@ -160,7 +160,8 @@ static void fill_peer(const struct node_peer *peer, const struct node_lag *lag, 
 
 static bool fill_digest(const struct digests *digests, uint64_t now_ms, Tarry__PairDigest *out) {
     out->position = digests->compared.position;
-    out->own = out->peer = digests->compared.digest; /* equal: a follower whose digest differs ends its process */
+    /* The two digests are equal, because a follower whose digest differs ends its process. */
+    out->own = out->peer = digests->compared.digest;
     out->compared_ms = logical_ms(now_ms, digests->compared_ns);
     out->count = digests->count;
     return digests->count != 0;

@@ -87,7 +87,7 @@ static void watch_changed(struct coordinator_watch *watch) {
 
 /* Reads the credentials: one line; the line end does not belong to them. */
 static const char *take_credentials(void *argument, const uint8_t *text, size_t size) {
-    char *out = argument; /* CREDENTIALS_SIZE_MAX + 1 */
+    char *out = argument; /* buffer of CREDENTIALS_SIZE_MAX + 1 bytes */
     if (size > 0 && text[size - 1] == '\n') size--;
     const uint8_t *colon = memchr(text, ':', size);
     bool is_good = size <= CREDENTIALS_SIZE_MAX && colon != NULL && colon != text && colon + 1 < text + size &&

@@ -10,10 +10,10 @@ static uint64_t max_u64(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* Returns whether `sample` is further ahead of the expected wall time than allowed. The expected wall time is the wall
- * where it last advanced, plus BOOTTIME since then. A clock that was set back and then corrected is no jump. A wrong
- * clock stays disbelieved however long it runs. Backward jumps need no rule: the wall stands still until the clock
- * reaches it again. */
+/* Returns whether `sample` is further ahead of the expected wall time than allowed. The expected wall time is the
+ * wall where it last advanced, plus BOOTTIME since then. A clock that was set back and then corrected is no jump. A
+ * wrong clock is not believed, however long it runs. Backward jumps need no rule: the wall stands still until the
+ * clock reaches it again. */
 static bool clock_jumps(const struct clock_state *state, struct sample sample) {
     uint64_t line_ns = state->high.real_ns + (sample.boot_ns - state->high.boot_ns);
     return sample.real_ns > line_ns && sample.real_ns - line_ns > state->jump_max_ns;

@@ -27,7 +27,7 @@ struct sample {
     uint64_t boot_ns;
 };
 
-/* What a start knows about the time before it. */
+/* Times from before this start. */
 struct clock_origin {
     struct instant last;     /* the latest recorded logical time; {0, 0} in a new data directory */
     uint64_t boot_steady_ns; /* steady time at BOOTTIME zero, noted by an earlier run of this boot; 0: not known */

@@ -240,7 +240,8 @@ int datadir_join(const char *path, const struct identity *identity, const struct
     int error = member_write(path, &member);
     if (error == 0) error = hard_state_write(&disk_posix, path, hard_state);
     if (error == 0 && wants_snapshot) error = snapshot_want(path, 0);
-    if (error == 0) error = identity_write(path, identity); /* written last: if it exists, all other files exist */
+    /* Written last, so that a directory with an identity has all other files. */
+    if (error == 0) error = identity_write(path, identity);
     return error == 0 ? 0 : REFUSE("data directory %s cannot be written: %s", path, strerror(-error));
 }
 

@@ -44,7 +44,8 @@ static const char *put_value(struct entry *entry, const char *at, const char *en
 }
 
 static bool is_name(const char *at, size_t size) {
-    if (size == 0 || size > 56) return false; /* the journal allows 64 bytes, including TARRY_ */
+    /* The journal allows names of 64 bytes, and each name begins with TARRY_. */
+    if (size == 0 || size > 56) return false;
     for (size_t i = 0; i < size; i++)
         if (!isalnum((unsigned char)at[i]) && at[i] != '_') return false;
     return true;

@@ -20,7 +20,7 @@ struct latency {
 };
 
 void latency_add(struct latency *latency, uint64_t value);
-/* Sets all members except the message's base. */
+/* Sets all members of `out`; the caller has initialised its protobuf base. */
 void latency_quantiles(const struct latency *latency, Tarry__Quantiles *out);
 
 /* Sets the durations in fixed buckets. `counts` has DURATION_BUCKETS elements and must live as long as `out`. */

@@ -19,7 +19,7 @@ static bool name_of(uid_t user, char *buffer, size_t size, const char **out) {
     while (fgetpwent_r(file, &entry, buffer, size, &found) == 0 && found->pw_uid != user) continue;
     fclose(file);
     if (found == NULL) return false;
-    *out = found->pw_name; /* points into `buffer` */
+    *out = found->pw_name; /* the name lies in `buffer` */
     return true;
 }
 

@@ -176,7 +176,6 @@ void inbox_give_back(struct inbox *inbox, uint64_t wait_ns) {
     inbox->is_lent = false;
     if (boottime_ns() + wait_ns < inbox->stall.asleep_until_ns) inbox->nudged = true;
     if (inbox->nudged || !inbox->is_lendable)
-        wake(inbox); /* the core thread must wake earlier than planned; or it is awake and waits for the end of
-                        inbox_borrow */
+        wake(inbox); /* the core thread must wake earlier than planned, or it waits for the end of inbox_borrow */
     pthread_mutex_unlock(&inbox->mutex);
 }

@@ -12,7 +12,7 @@ static uint64_t ago_ms(uint64_t then_ms) {
 
 size_t refusals_told_pack(const struct refusals_told *told, struct arena *arena, const struct core_refusal **out) {
     struct core_refusal *refusals = arena_alloc(arena, told->count * sizeof(*refusals));
-    assert(refusals != NULL && told->is_offered); /* fatal_arena_init: never NULL */
+    assert(refusals != NULL && told->is_offered); /* never NULL, because the arena is made by fatal_arena_init */
     for (size_t i = 0; i < told->count; i++) {
         const struct refusal *row = &told->rows[i];
         refusals[i] = (struct core_refusal){.why = row->why,

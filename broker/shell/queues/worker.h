@@ -20,7 +20,7 @@ struct worker {
 
 void worker_start(struct worker *worker, const char *name,
                   void (*run)(void *owner, struct engine_request *engine_request), void *owner);
-/* Takes over the request. Any thread. */
+/* Queues the request and takes it over. Any thread. */
 void worker_post(struct worker *worker, struct engine_request *engine_request);
 /* Ends the thread after it has processed all posted requests. */
 void worker_stop(struct worker *worker);

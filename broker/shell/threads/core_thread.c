@@ -62,7 +62,7 @@ static void carry_out_at_once(struct core_thread *core_thread) {
             lanes_close(needs->lanes, lane->lane, lane->session);
     }
     for (; core_thread->stamped < effects->deliveries.count;
-         core_thread->stamped++) { /* only after the lanes of the same step were opened or closed */
+         core_thread->stamped++) { /* must follow the loop that opens and closes the lanes of the step */
         struct core_delivery *delivery = &effects->deliveries.items[core_thread->stamped];
         delivery->turn = lanes_turn(needs->lanes, delivery->lane);
         delivery_sender_decided(needs->delivery_sender, delivery);
@@ -182,7 +182,7 @@ static void pack_answers(struct core_thread *core_thread) {
     struct core_effects *effects = &batch->effects;
     batch->must_be_read = has_ordinary(effects);
     batch->answers = arena_alloc(&batch->arena, (effects->replies.count + 1) * sizeof(*batch->answers));
-    assert(batch->answers != NULL); /* fatal_arena_init: never NULL */
+    assert(batch->answers != NULL); /* never NULL, because the arena is made by fatal_arena_init */
     for (size_t i = 0; i < effects->replies.count; i++) {
         struct core_reply *reply = &effects->replies.items[i];
         if (reply->ticket == 0) continue;
@@ -410,7 +410,7 @@ static void take_item(struct core_thread *core_thread, struct item *item) {
 static void refuse_call(struct core_thread *core_thread, struct call *call) {
     bool pooled = call->engine_request.event.request.pooled;
     end_request(core_thread, &call->engine_request);
-    if (pooled) /* NOT_PRIMARY for a pooled request, for the reason that node_admits gives */
+    if (pooled) /* a pooled request gets NOT_PRIMARY; node_admits gives the reason */
         call->answer(call, node_pack_refusal(core_thread->needs.node, handing_over));
     else
         answer_refusal(call, TARRY__CODE__BUSY, handing_over);

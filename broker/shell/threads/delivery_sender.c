@@ -63,7 +63,7 @@ static bool wait_durable(void *context, uint64_t position) {
 
 static void *copied(struct arena *arena, const void *data, size_t size) {
     void *copy = arena_alloc(arena, size);
-    assert(copy != NULL); /* fatal_arena_init: never NULL */
+    assert(copy != NULL); /* never NULL, because the arena is made by fatal_arena_init */
     if (size > 0) memcpy(copy, data, size);
     return copy;
 }
@@ -274,7 +274,7 @@ void delivery_sender_durable(struct delivery_sender *delivery_sender, uint64_t p
     pthread_mutex_lock(&delivery_sender->mutex);
     if (position > delivery_sender->durable) delivery_sender->durable = position;
     if (delivery_sender->durable >= delivery_sender->awaited) {
-        delivery_sender->awaited = UINT64_MAX; /* another thread that waits for a higher position sets it again */
+        delivery_sender->awaited = UINT64_MAX; /* a thread that waits for a higher position sets `awaited` again */
         pthread_cond_broadcast(&delivery_sender->grown);
     }
     pthread_mutex_unlock(&delivery_sender->mutex);

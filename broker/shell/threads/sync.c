@@ -211,8 +211,8 @@ void sync_start(struct sync *sync, const struct sync_needs *needs) {
 void sync_post(struct sync *sync, struct batch *batch, bool wakes) {
     batch->next = NULL;
     pthread_mutex_lock(&sync->mutex);
-    if (wakes && !sync->is_busy)
-        pthread_cond_signal(&sync->changed); /* otherwise the busy thread finds the batch when it has finished */
+    /* A busy thread needs no signal: it finds the batch after its present group. */
+    if (wakes && !sync->is_busy) pthread_cond_signal(&sync->changed);
     *sync->last = batch;
     sync->last = &batch->next;
     pthread_mutex_unlock(&sync->mutex);
