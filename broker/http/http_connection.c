@@ -185,7 +185,7 @@ void exchange_over(struct http_exchange *exchange) {
     struct http_connection *connection = exchange->connection;
     const bool is_last = connection->exchange == exchange;
     exchange->is_over = true;
-    /* A request that others have begun beside was received whole, and its connection stays. */
+    /* A request beside which others have begun was received whole, so the connection does not end with it. */
     exchange->ends_all =
         is_last && (!exchange->head.stays || connection->state == STATE_BODY || connection->state == STATE_OVER);
     if (is_last) {
@@ -195,7 +195,8 @@ void exchange_over(struct http_exchange *exchange) {
     line_advance(connection);
     if (connection->state == STATE_OVER) return;
     settle_put_off(connection);
-    connection->is_due = true; /* run() may be the caller of this function; it then continues with the next request */
+    /* run() may have called this function; run() then continues with the next request itself. */
+    connection->is_due = true;
     if (connection->is_running) return;
     run(connection);
 }
@@ -210,7 +211,7 @@ void http_lets_others_begin(struct http_exchange *exchange) {
     connection->is_due = true;
 }
 
-/* ---- commits that are put off */
+/* ---- postponed commits */
 
 static void refuse_put_off(struct http_exchange *exchange) {
     Tarry__Reply reply = TARRY__REPLY__INIT;
@@ -219,7 +220,8 @@ static void refuse_put_off(struct http_exchange *exchange) {
     exchange->on_reply(exchange, &reply);
 }
 
-/* Returns the first commit that is put off; with `overtaken`, only one that has an executed commit behind it. */
+/* Returns the first postponed commit; with `overtaken`, the first one only if a later commit of the line was executed.
+ */
 static struct http_exchange *find_put_off(const struct http_connection *connection, bool overtaken) {
     struct http_exchange *exchange, *found = NULL;
     TAILQ_FOREACH(exchange, &connection->line, in_line) {
@@ -233,7 +235,7 @@ static void on_put_off(void *argument) {
     struct http_exchange *exchange = argument;
     struct http_connection *connection = exchange->connection;
     exchange->timer = 0;
-    connection->is_settling = true; /* no other request begins before all are sent */
+    connection->is_settling = true; /* no other request begins before all postponed ones are sent */
     while ((exchange = find_put_off(connection, false)) != NULL) {
         exchange->is_put_off = false;
         http_commit_again(exchange);
@@ -242,7 +244,8 @@ static void on_put_off(void *argument) {
     if (connection->state != STATE_OVER) run(connection);
 }
 
-/* Decides about the commits that are put off, once each request of the line has its reply. */
+/* Once each request of the line has its reply: refuses the postponed commits with an executed commit behind them, and
+ * starts the timer that sends the others again. */
 static void settle_put_off(struct http_connection *connection) {
     struct http_exchange *exchange;
     if (!connection->has_put_off || connection->is_settling) return;

@@ -25,7 +25,7 @@ struct http_connection {
     size_t passed_size;    /* sum of their passed_size */
     /* The request that is received, or that is under way and lets no other begin; NULL: none. The last of `line`. */
     struct http_exchange *exchange;
-    uint64_t put_off_ms; /* delay after which the commits that are put off are sent again */
+    uint64_t put_off_ms; /* delay after which the postponed commits are sent again */
     uint64_t principal;
     enum http_state state;
     bool is_running;    /* true: run() is on the call stack */
@@ -38,7 +38,7 @@ struct http_connection {
     bool head_is_timed; /* a head has started to arrive, and its deadline runs */
     bool is_admitted;
     bool is_barred;   /* the next request begins when no other is under way */
-    bool has_put_off; /* a commit of `line` is put off: no request begins beside others */
+    bool has_put_off; /* a commit of `line` is postponed, so no request begins beside others */
     bool is_settling; /* settle_put_off() or on_put_off() is on the call stack */
     char shown[512];  /* the Authorization of the admitted principal */
 };

@@ -53,8 +53,8 @@ void http_body_came(struct http_exchange *exchange, const char *bytes, size_t si
         crypto_generichash_update(&exchange->hash, (const uint8_t *)bytes, size);
 }
 
-/* Handles a commit's reply. A commit that was refused only for a moment (Reply.retry_ms), and so was not executed, is
- * sent again. With a 503, the client would wait a second (Retry-After). */
+/* Handles a commit's reply. A commit that was refused as BUSY with a Reply.retry_ms was not executed, and is sent again
+ * soon. With status 503 the client would wait a second instead (Retry-After). */
 static void on_commit_reply(void *argument, const Tarry__Reply *reply) {
     struct http_exchange *exchange = argument;
     uint32_t retry_ms = reply != NULL && reply->code == TARRY__CODE__BUSY ? reply->retry_ms : 0;

@@ -48,10 +48,10 @@
 /* Pipelining: while commits of a connection have no answer yet, further commits of it may begin *beside* them. */
 /* Maximum number of requests of a connection that are under way or whose answers wait for an earlier one. */
 #define HTTP_PIPELINED_MAX 16u
-/* Maximum bytes that all of them hold, answers included. A commit with a larger body than DOOR_SMALL_MAX begins beside
- * no other. */
+/* Maximum bytes that these requests hold, answers included. A commit with a body larger than DOOR_SMALL_MAX begins only
+ * when no other request is under way. */
 #define HTTP_PIPELINED_BYTES (128u << 10)
-/* Maximum number, for all connections, of requests that another request of their connection has begun beside. */
+/* Maximum number, for all connections, of requests beside which another request of their connection has begun. */
 #define HTTP_PASSED_MAX 512u
 /* Bytes that are reserved for the result of each operation, besides the operation's own text. */
 #define HTTP_RESULT_ROOM 512u
@@ -67,7 +67,7 @@ struct http_server {
     struct http_minutes *minutes;
     struct http_exchange *alone; /* the one request that may exceed the memory limit; NULL: none does */
     unsigned live_count;         /* number of statistics streams */
-    unsigned passed_count;       /* number of requests that another one has begun beside (HTTP_PASSED_MAX) */
+    unsigned passed_count;       /* number of requests beside which another one has begun (HTTP_PASSED_MAX) */
     struct http_exchange *spares[HTTP_SPARES_MAX];
     unsigned spare_count;
     struct door_stream_calls calls;
@@ -89,7 +89,7 @@ struct http_exchange {
     TAILQ_ENTRY(http_exchange) in_line; /* the requests of the connection, in their order */
     struct message *answer;             /* messages of the response that wait for earlier responses */
     struct message **answer_last;
-    size_t passed_size;        /* bytes counted because another request has begun beside this one; 0: none has */
+    size_t passed_size; /* bytes counted because another request has begun beside this one; 0: no other has begun */
     const struct route *route; /* NULL: the path is not in /v1 */
     /* A refusal that was decided while the head was read or the request was built; it is sent later. */
     struct http_refusal refusal;
@@ -140,8 +140,8 @@ struct http_exchange {
     bool is_answered;
     bool is_over;    /* the whole response was passed on; it may wait in `answer` */
     bool ends_all;   /* the connection ends after the response */
-    bool is_put_off; /* the commit was refused for a moment, and will be sent again */
-    /* The members below are not for the handler. */
+    bool is_put_off; /* the commit was refused as BUSY with a Reply.retry_ms, and will be sent again */
+    /* The handler must not use the members below. */
     bool drops_body;  /* the body is read and dropped */
     bool has_paid;    /* true: one operation was charged to the principal's rate before the body was read */
     bool is_building; /* a handler is parsing the body, on either thread, and must not reply */
@@ -195,7 +195,7 @@ void http_ask(struct http_exchange *exchange, Tarry__Request *request,
 #define HTTP_RETRIED_MAX_MS 1000u
 void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
                  void (*on_reply)(struct http_exchange *exchange, const Tarry__Reply *reply));
-/* Sends the commit again that the broker has refused for a moment. */
+/* Sends a commit again that the broker refused as BUSY with a Reply.retry_ms. */
 void http_commit_again(struct http_exchange *exchange);
 void http_lease(struct http_exchange *exchange, const struct gateway_lease_options *options,
                 void (*on_leased)(struct http_exchange *exchange, const struct gateway_leased *leased));
