@@ -838,7 +838,7 @@ bool amqp_delay_read(struct amqp_bytes headers, int64_t *out_ms) {
     return true;
 }
 
-/* Whether the message is not due yet. */
+/* Returns whether the message is not due yet. */
 static bool waits(const struct route *route) {
     int64_t delay_ms;
     bool is_read = amqp_delay_read(route->headers, &delay_ms);

@@ -212,7 +212,8 @@ void connection_refuse(struct beanstalk_connection *connection, Tarry__Code code
         connection_answer(connection, "INTERNAL_ERROR");
 }
 
-/* Whether a client may use the tube: queue names are shorter than beanstalkd's tube names, and some are reserved. */
+/* Returns whether a client may use the tube: queue names are shorter than beanstalkd's tube names, and some are
+ * reserved. */
 static bool is_queue(const char *tube) {
     return strlen(tube) <= QUEUE_NAME_SIZE_MAX && !queue_is_reserved(tube) && !name_is_dots(tube, strlen(tube));
 }

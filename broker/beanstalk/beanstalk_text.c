@@ -31,7 +31,8 @@ static bool is_typed(const char *value, size_t size) {
     return is_marked && strspn(value, "0123456789+-._xXoObBaAcCdDeEfF") == size;
 }
 
-/* Whether the character needs an escape within double quotes: YAML treats it as not printable or as a line end. */
+/* Returns whether the character needs an escape within double quotes: YAML treats it as not printable or as a line end.
+ */
 static bool is_escaped(uint32_t c) {
     return c < 0x20 || c == '"' || c == '\\' || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0xfeff ||
            c == 0xfffe || c == 0xffff;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Keepalive interval in s: a host that does not answer is given up after about this time, on open connections too. */
+/* Keepalive interval in s: an open connection to a host that does not answer ends after about this time, too. */
 #define KEEPALIVE_S 1
 #define KEEPALIVE_COUNT 3
 #define URL_SIZE (COORDINATOR_URL_SIZE_MAX + 64)

@@ -645,8 +645,8 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     assert(effects->arena->used - used <= STEP_EFFECTS_MAX); /* CALM-1 */
 }
 
-/* Returns the earliest wall timer, of tasks or recurrences, in steady ms, supposing that both clocks advance equally
- * from now on. */
+/* Returns the earliest wall timer, of tasks or recurrences, in steady ms, as if both clocks advanced equally from now
+ * on. */
 static uint64_t wall_deadline(const struct core *core) {
     const uint64_t recur_ms = core->recur_count ? wheel_next(&core->recur_wheel) : WHEEL_NEVER;
     uint64_t next_ms = wheel_next(&core->wheels[ROW_WALL]);

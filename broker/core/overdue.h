@@ -3,7 +3,7 @@
  * A start judges each outage once. For each queue with such a policy it records the time from the last record of the
  * former run to the start, in which tasks fell due, and the policy of that moment (QueuePut.overdue). The judgement is
  * carried out for a task when its turn to be delivered comes, as an expiry is: the task expires, becomes a dead letter,
- * or is moved. So no start waits for a scan of the index, and a restart or a promotion goes on with the same judgement.
+ * or is moved. So no start waits for a scan of the index, and a restart or a promotion applies the same judgement.
  *
  * Never judged: a task that was due before the outage began, because it waited for slow consumers, and a task that was
  * scheduled after the outage. While a queue has such a policy, the log gets a frame each OVERDUE_MARK_MS,

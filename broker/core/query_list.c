@@ -10,8 +10,8 @@
  * another task out, and a trimmed task is only in the index. In these cases the page is shorter. Each page says up to
  * which (due, id) it is complete.
  *
- * Rows may not match, because the index knows neither expiry nor the time. While the page has space and the index has
- * more, the shell reads on (core_list_goes_on), at most LIST_READS_MAX times. */
+ * Rows may not match, because the index knows neither expiry nor the time. While the page has space and the index
+ * has more, the shell continues to read (core_list_goes_on), at most LIST_READS_MAX times. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -96,7 +96,8 @@ void stats_look_end(struct core *core) {
     core->is_looked = false;
 }
 
-/* Returns how long the oldest task is overdue at the step. The scan before the step may have used an older time. */
+/* Returns how long the oldest task has been overdue at the time of the step. The scan before the step may have used an
+ * older time. */
 static uint64_t overdue_ms(const struct core *core, const struct queue_look *look) {
     uint64_t most = 0;
     for (uint8_t base = 0; base < ROW_BASES; base++) {

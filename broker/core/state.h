@@ -38,8 +38,8 @@
 #define WINDOW_TASKS_MIN 64u
 /* Maximum number of full loads at a time, or of smaller loads with as many rows (CALM-1). */
 #define WINDOWS_LOADING_MAX 4u
-#define WINDOW_READY_LOW 4096u     /* below this number of ready tasks, load more overdue tasks */
-#define SHARE_AHEAD_LEASES 4u      /* a topic's task may be shared this many times `ahead_ms` before it is due */
+#define WINDOW_READY_LOW 4096u /* below this number of ready tasks, load more overdue tasks */
+#define SHARE_AHEAD_LEASES 4u  /* a topic's task may be shared at most this multiple of `ahead_ms` before it is due */
 #define LOW_ADVICE_STEP_MS 2048ull /* minimum step of a line's low mark, in ms, for which the index gets a new hint */
 /* This limit and the next ones bound the work per step, so that no queue delays another. */
 #define TIMERS_PER_STEP_MAX 4096u
@@ -334,8 +334,8 @@ struct session {
     uint64_t silence_ms; /* time without a sign of life after which the session counts as gone */
     uint64_t heard_ms;   /* time of the last sign of life */
     uint64_t settled_ms; /* time of the last ack, nack or release; 0: none */
-    bool mute;       /* a lease expired without a sign of life, so the session gets no new tasks until the next sign */
-    uint32_t credit; /* for a pooled session (session_is_pooled): maximum number of tasks per delivery */
+    bool mute;           /* true: no new tasks until the next sign of life, because a lease expired without one */
+    uint32_t credit;     /* for a pooled session (session_is_pooled): maximum number of tasks per delivery */
     uint32_t subscription_count;
     struct subscription *subscriptions; /* array of QUEUES_PER_SUBSCRIBE_MAX subscriptions */
 };
@@ -437,7 +437,7 @@ struct free_places {
     bool is_known;  /* false at the start of each step */
 };
 
-/* Number of live queues of the principal that was last asked about. */
+/* Number of live queues of the principal for which the number was last requested. */
 struct owner_count {
     bool is_known;
     uint64_t owner; /* result of principal_owner; 0: queues without a recorded creator, including the broker's own */

@@ -35,7 +35,7 @@ static void settle_put_off(struct http_connection *connection);
 /* ---- exchanges */
 
 /* Returns an empty exchange; NULL: out of memory. Used exchanges are kept for reuse, with the first block of their
- * arenas. To allocate an exchange and its arena cost a quarter of a small request's time. */
+ * arenas. Allocating an exchange and its arena took a quarter of a small request's time. */
 static struct http_exchange *exchange_new(struct http_server *server) {
     struct http_exchange *exchange = server->spare_count > 0 ? server->spares[--server->spare_count] : NULL;
     if (exchange == NULL) {
@@ -607,7 +607,7 @@ static bool take_part(struct http_connection *connection, char *bytes, size_t *s
     return true;
 }
 
-/* Whether the whole body was received and consumed. */
+/* Returns whether the whole body was received and consumed. */
 static bool is_whole(const struct http_connection *connection) {
     bool has_come = connection->exchange->head.is_chunked ? connection->is_whole : connection->left == 0;
     return has_come && connection->part_left == 0 && !connection->has_more;

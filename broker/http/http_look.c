@@ -231,7 +231,7 @@ void handle_status(struct http_exchange *exchange) {
 
 static void audit_go_on(struct http_exchange *exchange);
 
-/* Whether the record is about the requested task, for a task's history. */
+/* Returns whether the record is about the requested task, for a task's history. */
 static bool concerns(const struct entry *entry, const Tarry__Ref *ref) {
     const Tarry__Task *task = entry_task(entry);
     if (ref->queue == NULL) return true;

@@ -142,7 +142,7 @@ static void write_histograms(struct text *out, const struct http_minutes *minute
     out_end(out, ']');
 }
 
-/* Whether the principal may see the sums of all queues. */
+/* Returns whether the principal may see the sums of all queues. */
 static bool may_see_all(struct http_exchange *exchange) {
     struct gateway_who caller;
     gateway_who(exchange->server->gateway, &exchange->caller, &caller);

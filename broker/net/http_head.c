@@ -58,7 +58,7 @@ static bool decode(struct head_text *text, bool is_query) {
     return true;
 }
 
-/* Whether the segment is `.` or `..`: a proxy might remove `..` with the segment before it. */
+/* Returns whether the segment is `.` or `..`: a proxy might remove `..` with the segment before it. */
 static bool is_dots(const struct head_text *segment) {
     return strcmp(segment->text, ".") == 0 || strcmp(segment->text, "..") == 0;
 }
@@ -130,8 +130,8 @@ static bool read_request_line(struct head *head, char *line, bool *out_is_old, s
 
 /* ---- fields */
 
-/* Whether a gateway might confuse the name with a field that defines the body. Gateways that turn names into variables
- * treat underscores and other marks like a hyphen. */
+/* Returns whether a gateway might confuse the name with a field that defines the body. Gateways that turn names into
+ * variables treat underscores and other marks like a hyphen. */
 static bool looks_like(const char *name, const char *known) {
     for (; *name != '\0' && *known != '\0'; name++, known++) {
         char c = lower(*name);
@@ -166,7 +166,7 @@ struct said {
     bool websocket;           /* from Upgrade */
 };
 
-/* Whether the list (RFC 9110, 5.6.1) contains this member. */
+/* Returns whether the list (RFC 9110, 5.6.1) contains this member. */
 static bool lists(const char *list, const char *member) {
     size_t member_size = strlen(member);
     while (*list != '\0') {
@@ -275,7 +275,7 @@ static bool read_lines(struct head *head, char *at, const char *end, struct head
     return read_body(head, is_old, out);
 }
 
-/* Whether the bytes cannot begin a valid request. */
+/* Returns whether the bytes cannot begin a valid request. */
 static bool begins_wrong(const char *bytes, size_t size) {
     size_t spaces = 0, i = 0;
     for (; i < size && bytes[i] != '\r'; i++) {
@@ -342,7 +342,8 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t';
 }
 
-/* Whether the byte may be in a chunk extension or a trailer's value: no control character, so neither CR nor LF. */
+/* Returns whether the byte may be in a chunk extension or a trailer's value: no control character, so neither CR nor
+ * LF. */
 static bool is_text(char c) {
     unsigned char byte = (unsigned char)c;
     return byte == '\t' || (byte >= ' ' && byte != 0x7f);

@@ -155,7 +155,8 @@ void tls_refresh(struct tls *tls, SSL_CTX *context) {
     pthread_mutex_unlock(&tls->mutex);
 }
 
-/* Whether the name is valid: a 0 byte or a control character could make a reader confuse it with another name. */
+/* Returns whether the name is valid: a 0 byte or a control character could make a reader confuse it with another name.
+ */
 static bool is_plain(const uint8_t *text, int size) {
     for (int i = 0; i < size; i++)
         if (text[i] < ' ' || text[i] == 0x7f) return false;

@@ -23,13 +23,13 @@ static bool is_name_char(unsigned char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
-/* Whether CloudEvents sends the byte unchanged. Other bytes become %XX: not printable ASCII, space, quote, percent
- * sign. */
+/* Returns whether CloudEvents sends the byte unchanged. Other bytes become %XX: not printable ASCII, space, quote,
+ * percent sign. */
 static bool is_plain(unsigned char c) {
     return c > ' ' && c <= '~' && c != '"' && c != '%';
 }
 
-/* Whether a byte may be in a path segment unchanged. */
+/* Returns whether a byte may be in a path segment unchanged. */
 static bool is_unreserved(unsigned char c) {
     return is_name_char(c) || c == '.' || c == '~';
 }
@@ -92,7 +92,7 @@ static const char *attribute(const Tarry__Content *content, const char *name) {
     return NULL;
 }
 
-/* Whether a header can contain the text unchanged. */
+/* Returns whether a header can contain the text unchanged. */
 static bool is_printable(const char *text) {
     if (text == NULL || *text == '\0' || *text == ' ') return false;
     for (; *text != '\0'; text++)
@@ -100,7 +100,7 @@ static bool is_printable(const char *text) {
     return text[-1] != ' ';
 }
 
-/* Whether the payload is a JSON object or array. A single JSON word or number may also be plain text. */
+/* Returns whether the payload is a JSON object or array. A single JSON word or number may also be plain text. */
 static bool is_json(const ProtobufCBinaryData *payload) {
     json_t *root = json_loadb((const char *)payload->data, payload->len, 0, NULL);
     json_decref(root);

@@ -92,7 +92,8 @@ void *leader_half_release(struct leader_half *half);
 /* Checks the disk. Call it first in each turn. `since_ns` is when the oldest write that is not synced yet began; 0:
  * none waits. */
 void leader_half_look_at_disk(struct leader_half *half, uint64_t since_ns, uint64_t now_ns);
-/* Notes that the replies that may leave were sent. `has_left`: at least one was sent; `waits`: others still wait. */
+/* Notes that the replies that may be released were sent. `has_left`: at least one was sent; `waits`: others still wait.
+ */
 void leader_half_released(struct leader_half *half, bool has_left, bool waits, uint64_t now_ns);
 /* Checks whether replies wait too long. Returns true if stalled_ns has changed. */
 bool leader_half_look(struct leader_half *half, uint64_t now_ns);

@@ -106,8 +106,8 @@ int index_commit(struct index *index);
  * time that index_maintain_at returns. A step is at most one bounded transaction (target: < 20 ms). Sets *out_more if
  * more work is due. */
 int index_maintain(struct index *index, bool *out_more);
-/* Returns the steady time at which postponed background work becomes due, if no commit happens before. A past time:
- * now. UINT64_MAX: no postponed work. */
+/* Returns the steady time at which postponed background work becomes due, if no commit happens before. A time in the
+ * past means that the work is due now. UINT64_MAX: no postponed work. */
 uint64_t index_maintain_at(const struct index *index);
 /* Sets the current steady time. Without this call the index knows only the time of its last frame. */
 void index_tell_time(struct index *index, uint64_t steady_ns);

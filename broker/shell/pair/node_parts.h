@@ -48,11 +48,11 @@ void leader_take(struct node *node, const struct node_news *news);
 void leader_take_audits(struct node *node, struct item *audits);
 /* Handles a follower's question, in any role. Takes the call over. */
 void leader_question(struct node *node, struct call *call);
-/* Drops the waiting question, so that its answer is not taken for a new one. */
+/* Drops the waiting question, so that its answer does not count as an answer to a newer question. */
 void leader_forget_question(struct node *node);
 /* Publishes new commits, answers a question that need not wait longer, and releases batches. */
 void leader_go_on(struct node *node);
-/* Gives up a follower that counts and asks but stores nothing, as if it were silent (F-28). */
+/* Treats a follower as silent that counts and asks but stores nothing (F-28). */
 void leader_give_up(struct node *node);
 /* Answers all waiting requests, as the process stops: their outcome is unknown. */
 void leader_stop(struct node *node);

@@ -2,8 +2,8 @@
  *
  * The kernel refuses connections to a process that has died; a host that has died does not answer. A node whose
  * connection to the other node breaks tries to connect again. A refusal lets it act at once: a follower takes over
- * (F-10) without waiting for `--failover-after`, and a leader goes on alone without waiting for `--solo-after`. A wrong
- * verdict costs time only; the compare-and-set keeps the pair correct.
+ * (F-10) without waiting for `--failover-after`, and a leader continues alone without waiting for `--solo-after`. A
+ * wrong verdict costs time only; the compare-and-set keeps the pair correct.
  *
  * Thread-safety: any thread may start a check; one thread opens and closes it; `refused` is called on the check's own
  * thread. */
