@@ -400,7 +400,7 @@ static void finish(struct flight *flight, enum pair_outcome outcome) {
     coordinator_finish(coordinator, call, outcome);
 }
 
-/* Report whether the ACLs deny this node access, which only an operator can change. */
+/* Reports that the ACLs deny this node access, which only an operator can change. */
 static void zookeeper_forbidden(struct zookeeper *zookeeper, const char *reason) {
     zookeeper->is_forbidden = true;
     coordinator_is(zookeeper->coordinator, COORDINATOR_FORBIDDEN, zookeeper->sessions, "%s", reason);
@@ -431,7 +431,7 @@ static struct coordinator_trait trait_of(const struct Stat *stat) {
     return (struct coordinator_trait){.birth = (uint64_t)stat->czxid, .mark = (uint64_t)stat->mzxid};
 }
 
-/* Report whether the ACLs deny this node access, which only an operator can change. */
+/* Reports that the ACLs do not deny this node access any more. */
 static void zookeeper_permitted(struct zookeeper *zookeeper) {
     zookeeper->is_forbidden = false;
     coordinator_is(zookeeper->coordinator, COORDINATOR_CONNECTED, zookeeper->sessions, "%s", "");

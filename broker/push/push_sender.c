@@ -30,7 +30,7 @@ struct push_sender {
     struct push_job_list done;
     bool is_up;    /* true: `multi` exists and can be woken */
     bool is_down;  /* libcurl is missing: no job is accepted */
-    bool is_asked; /* push_sender_lacks wants the file of secrets read again */
+    bool is_asked; /* push_sender_secret wants the file of secrets read again */
     _Atomic bool stops;
     /* The sender's thread writes the following members with the mutex held, so it may read them without the mutex. */
     struct push_secrets secrets;

@@ -36,12 +36,12 @@ int quarantine_put(const struct quarantine *quarantine, struct log *log, uint64_
                    struct quarantine_tail *out);
 
 /* Cuts the log at `position`, where a frame ends, and puts the tail into the quarantine. `keep_min`: frames below it
- * must stay, because the index absorbed them, or they were signed, or are known to be committed. `why`: a sentence for
- * the operator, shorter than QUARANTINE_WHY_SIZE bytes. Writer only. 0: log_end, log_written and log_durable are
- * `position`; `*out` is the tail (base == end: the tail was empty). LOG_KEPT (`position` is below keep_min), LOG_END
- * (beyond the end), LOG_WITHIN, LOG_RETIRED, LOG_PINNED (a copy is in progress; try later), -ENOSPC and other errors of
- * steps 1 to 4: the log is unchanged. Later errors poison the log, like any failed write; the log is whole when it is
- * opened again. */
+ * must stay, because the index absorbed them, or they were signed, or are known to be committed. `why`: a sentence
+ * for the operator, shorter than QUARANTINE_WHY_SIZE bytes. Writer only. 0: the log ends at `position` and is
+ * durable; `*out` is the tail (base == end: the tail was empty). LOG_KEPT (`position` is below keep_min), LOG_END
+ * (beyond the end), LOG_WITHIN, LOG_RETIRED, LOG_PINNED (a copy is in progress; try later), -ENOSPC and other errors
+ * of steps 1 to 4: the log is unchanged. Later errors poison the log, like any failed write; the log is whole when
+ * it is opened again. */
 int log_cut(struct log *log, uint64_t position, uint64_t keep_min, const struct quarantine *quarantine, const char *why,
             struct quarantine_tail *out);
 

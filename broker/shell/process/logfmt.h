@@ -1,7 +1,7 @@
 /* logfmt.h: the broker's log: one line of `name=value` pairs per event, on standard error.
  *
  *     logfmt("torn_tail", "segment=%u offset=%" PRIu64, 12, offset);
- *     logfmt_text("refused", "reason", sentence);
+ *     logfmt("refused", "reason=%s", logfmt_quote(sentence, quoted));
  *
  * If standard error is systemd's journal, a line becomes an entry there, with a field for each pair (journal.h). Each
  * line is one write(2), so lines of different threads do not mix. Any thread. */
