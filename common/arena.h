@@ -25,7 +25,7 @@ struct arena {
     bool starved; /* malloc failed since the last reset, so a failed unpacking does not prove bad or oversized input */
     void (*on_starved)(void); /* called when malloc fails; it may exit the process. NULL: arena_alloc returns NULL */
     size_t keep_max;       /* limit in bytes of the blocks that a reset keeps; a reset always keeps the first block */
-    ProtobufCAllocator pb; /* allocates from this arena; free is a no-op */
+    ProtobufCAllocator pb; /* allocator for protobuf-c: takes memory from this arena, and frees nothing */
 };
 
 /* Initialises the arena; allocates no memory. The caller must not move the arena afterwards, because `pb` points to it.

@@ -22,7 +22,7 @@ struct hash_index { /* zeroed: empty */
         uint32_t hash;
         uint32_t number; /* 0: free */
     } * slots;
-    size_t capacity; /* a power of two; 0: the table is empty */
+    size_t capacity; /* number of slots, a power of two; 0: the table is empty */
     size_t count;
 };
 

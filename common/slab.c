@@ -32,9 +32,9 @@ struct slab_page {
     struct slab_object *free;
     uint32_t next; /* number of the next page in the same list; 0: none */
     uint32_t prev;
-    uint16_t used;   /* number of objects in use */
+    uint16_t used;   /* number of the page's objects in use */
     uint16_t carved; /* number of objects allocated at least once since the page got its class */
-    uint16_t class;  /* valid while used > 0 */
+    uint16_t class;  /* size class of the page; valid while used > 0 */
 };
 
 struct slab_class {

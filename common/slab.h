@@ -23,7 +23,7 @@ struct slab;
 /* Reserves `size` bytes by mmap, rounded down to whole pages; the kernel assigns memory on first use. NULL: out of
  * memory. */
 struct slab *slab_new(size_t size);
-void slab_free_all(struct slab *slab); /* the argument may be NULL */
+void slab_free_all(struct slab *slab); /* frees the slab, which may be NULL */
 /* Returns an object of `size` bytes (at most SLAB_OBJECT_SIZE_MAX), aligned to 16 bytes and not cleared. NULL: the
  * region is full. */
 void *slab_alloc(struct slab *slab, size_t size);

@@ -17,7 +17,7 @@
 #define STOOD_STILL_SETTLE_MS 250u
 
 struct waited {
-    uint64_t since_ns;  /* start of the wait; 0: no wait */
+    uint64_t since_ns;  /* start of the wait that is measured; 0: no wait */
     uint64_t looked_ns; /* time of the latest check */
     uint64_t ns;        /* waiting time counted since since_ns */
 };

@@ -53,18 +53,18 @@ enum access_kind {
 
 #define ACCESS_HASH_SIZE 32
 /* A token as text: `tarry_` and 32 random bytes in base64url. */
-#define ACCESS_TOKEN_TEXT_SIZE 50 /* size of the text, including the terminating zero */
+#define ACCESS_TOKEN_TEXT_SIZE 50 /* size of a token as text, including the terminating zero */
 #define ACCESS_TOKEN_SIZE_MAX 256 /* maximum size of a token that a client shows; a longer text is never a token */
 
 struct access_entry { /* A row of the token file. */
     char name[ACCESS_NAME_SIZE_MAX + 1];
     enum access_kind kind;
     unsigned roles;
-    uint8_t hash[ACCESS_HASH_SIZE]; /* valid for KIND_TOKEN */
+    uint8_t hash[ACCESS_HASH_SIZE]; /* hash of the token; valid for KIND_TOKEN */
     uint64_t expires_s;             /* time of expiry in Unix seconds; 0: never */
     uint64_t limits[LIMITS];
     size_t prefix_count; /* number of prefixes; 0: the principal may use all queues */
-    char *prefixes;      /* owned; NUL-terminated texts, one after the other */
+    char *prefixes;      /* prefixes of queue names, one after the other, each NUL-terminated; owned */
 };
 
 /* Current use of the resources that limits bound. */

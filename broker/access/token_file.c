@@ -27,7 +27,7 @@ struct span {
 
 struct parse {
     struct token_file *file;
-    size_t line; /* counted from 1 */
+    size_t line; /* number of the current line, from 1 */
     char *message;
 };
 

@@ -176,7 +176,7 @@ static void on_expiry(void *argument) {
     struct amqp *server = argument;
     uint64_t next_ms = UINT64_MAX;
     server->expiry_timer = 0;
-    if (server->store.state != STORE_LOADED) return; /* queues_loaded will arm the timer again */
+    if (server->store.state != STORE_LOADED) return; /* not loaded yet; queues_loaded will arm the timer again */
     drop_each(server, is_over, &next_ms);
     if (next_ms != UINT64_MAX) expiry_arm(server, next_ms);
 }

@@ -27,7 +27,7 @@ struct mover {
     struct outbox outbox;
     struct rejected_list waiting, reading;
     unsigned read_count;
-    struct gateway_caller caller; /* the broker itself */
+    struct gateway_caller caller; /* the broker itself, as the caller of its requests */
     uint64_t timer;
     uint64_t lease, lease_timer; /* `lease`: handle of the awaited lease of expired messages; `lease_timer`: the pause
                                     after a refusal */

@@ -42,7 +42,7 @@
 #define AMQP_FANOUT_BYTES_MAX (REQUEST_SIZE_MAX - (1u << 20))
 #define AMQP_TX_OPS_MAX 4096u /* maximum number of operations of a transaction */
 #define AMQP_BUSY_MS 50u
-#define AMQP_SPACE "amqp" /* space of the definitions */
+#define AMQP_SPACE "amqp" /* name of the space that contains AMQP's definitions */
 
 enum { /* reply codes */
        AMQP_NO_ROUTE = 312,
@@ -303,7 +303,7 @@ struct amqp_connection {
     uint32_t channel_count, consumer_count;
     uint64_t channel_serial;
     struct outbox published, settles, transaction;
-    Tarry__Code transaction_code; /* code of the first item that was refused */
+    Tarry__Code transaction_code; /* code of the transaction's first item that was refused */
     /* Messages that the transaction rejects; NULL: no transaction is under way. */
     struct leased_task *transaction_dying;
     size_t transaction_dying_count;
@@ -327,7 +327,7 @@ struct amqp_connection {
     uint64_t get_lease;            /* basic.get: handle of the awaited lease */
     uint64_t counted;              /* basic.get, queue.delete: number of messages in the queue before the method */
     bool has_exclusive;            /* the connection has declared an exclusive queue */
-    struct amqp_queue *made_queue; /* the object that the method is adding */
+    struct amqp_queue *made_queue; /* object that the method is adding: a queue, an exchange or a binding */
     struct amqp_exchange *made_exchange;
     struct amqp_binding *made_binding;
 };

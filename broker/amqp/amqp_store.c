@@ -111,7 +111,7 @@ static void drop_changes(struct store *store) {
     store->failed = false;
 }
 
-/* Ends the commit. */
+/* Ends the store's commit and reports its result. */
 static void tell(struct store *store, Tarry__Code code, const char *sentence, uint64_t purged) {
     stored *done = store->stored;
     struct stored_result result = {.code = code, .sentence = sentence, .purged = purged};

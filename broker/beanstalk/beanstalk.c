@@ -558,7 +558,7 @@ static void on_turn(void *argument) {
 static void on_sent(void *argument, uint64_t stamp, bool left) {
     struct beanstalk *server = argument;
     if (!left) server->changes++;
-    gateway_left(server->gateway, stamp, left); /* the stamp is the lease's handle */
+    gateway_left(server->gateway, stamp, left); /* the message's stamp is the handle of its lease */
 }
 
 static void on_gone(void *argument) {

@@ -24,7 +24,7 @@ enum beanstalk_kind {
     BEANSTALK_NO_ROOM, /* put: out of memory for the body */
     BEANSTALK_EXPECTED_CRLF,
     BEANSTALK_FOREIGN, /* HTTP or TLS: execute no command of this connection */
-    BEANSTALK_PUT,     /* the first value that is a command */
+    BEANSTALK_PUT,     /* this value and the later ones are commands */
     BEANSTALK_PEEK,
     BEANSTALK_PEEK_READY,
     BEANSTALK_PEEK_DELAYED,
@@ -55,14 +55,14 @@ enum beanstalk_kind {
 struct beanstalk_command {
     enum beanstalk_kind kind;
     bool counts;       /* set with an error: the command was a well-formed put, so it counts in cmd-put */
-    uint64_t id;       /* set by peek, reserve-job, delete, release, bury, kick-job, touch, stats-job */
-    uint32_t pri;      /* set by put, release, bury */
-    uint32_t delay_s;  /* set by put, release, pause-tube */
-    uint32_t ttr_s;    /* set by put; at least 1 */
-    uint32_t bound;    /* set by kick */
-    int64_t timeout_s; /* set by reserve-with-timeout; negative: no timeout */
-    const char *tube; /* set by use, watch, ignore, stats-tube, pause-tube; NUL-terminated; valid until the next call */
-    const uint8_t *body; /* set by put; valid until the next call */
+    uint64_t id;       /* id of the job: peek, reserve-job, delete, release, bury, kick-job, touch, stats-job */
+    uint32_t pri;      /* pri of the job: put, release, bury */
+    uint32_t delay_s;  /* delay in seconds: put, release, pause-tube */
+    uint32_t ttr_s;    /* TTR in seconds, at least 1: put */
+    uint32_t bound;    /* maximum number of jobs: kick */
+    int64_t timeout_s; /* timeout in seconds: reserve-with-timeout; negative: no timeout */
+    const char *tube; /* tube's name: use, watch, ignore, stats-tube, pause-tube; NUL-terminated; until the next call */
+    const uint8_t *body; /* body of the job: put; valid until the next call */
     uint32_t body_size;
 };
 
@@ -77,7 +77,7 @@ struct beanstalk_parser {
     bool line_is_long; /* the line is read to its end and dropped */
     bool was_cr;       /* while bytes are dropped: the last dropped byte was CR */
     bool has_nul;
-    bool has_begun;               /* the first byte has arrived */
+    bool has_begun;               /* the first byte of the connection has arrived */
     struct beanstalk_command put; /* the put whose body is arriving into `body`, or is dropped (`skip`) */
     uint8_t *body;
     uint32_t body_have;

@@ -44,7 +44,7 @@
 
 /* A job that a connection has reserved. */
 struct beanstalk_reserved {
-    TAILQ_ENTRY(beanstalk_reserved) all; /* entry in the connection's list */
+    TAILQ_ENTRY(beanstalk_reserved) all; /* entry in the connection's list of reserved jobs */
     uint64_t id;
     uint32_t epoch; /* epoch of the lease's token */
     uint64_t position;
@@ -104,7 +104,7 @@ struct beanstalk_connection {
     struct beanstalk_tube *look_into;             /* tube whose cache gets the result of look_for_first; NULL: none */
     uint64_t look_version;                        /* value of the tube's `changes` when look_for_first began */
     struct beanstalk_tube *awaits_look;           /* tube for whose looker's result the connection waits; NULL: none */
-    TAILQ_ENTRY(beanstalk_connection) in_lookers; /* valid if awaits_look is set */
+    TAILQ_ENTRY(beanstalk_connection) in_lookers; /* in that tube's list; valid if awaits_look is set */
     const char *look_tube;                        /* arguments of look_for_first while it runs */
     uint64_t look_from_ms;
     uint64_t look_to_ms;
@@ -123,7 +123,7 @@ struct beanstalk_connection {
     uint32_t urgent_count;
     uint32_t urgent_at;
     uint64_t paused_until_ms;
-    uint64_t now_ms; /* time in the broker's reply */
+    uint64_t now_ms; /* the broker's time, from its reply */
     size_t tube_count;
 
     bool is_busy;    /* a command is running */
@@ -165,8 +165,8 @@ static inline uint64_t beanstalk_left_s(uint64_t until_ms, uint64_t now_ms) {
 }
 
 /* ---- beanstalk.c */
-uint64_t beanstalk_now_ms(void);  /* CLOCK_BOOTTIME, for deadlines */
-uint64_t beanstalk_wall_ms(void); /* Unix time, for ages */
+uint64_t beanstalk_now_ms(void);  /* returns CLOCK_BOOTTIME in ms, for deadlines */
+uint64_t beanstalk_wall_ms(void); /* returns Unix time in ms, for ages */
 void connection_reply(struct beanstalk_connection *connection, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Makes a reply "WORD id size" with a body. NULL: out of memory. */

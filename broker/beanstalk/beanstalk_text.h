@@ -29,7 +29,7 @@ struct beanstalk_job_view {
 };
 void beanstalk_text_job(struct text *text, const struct beanstalk_job_view *job);
 
-struct beanstalk_counts { /* numbers of jobs */
+struct beanstalk_counts { /* numbers of jobs, by state */
     uint64_t urgent, ready, reserved, delayed, buried, total;
 };
 struct beanstalk_tube_view {
@@ -42,7 +42,7 @@ void beanstalk_text_tube(struct text *text, const struct beanstalk_tube_view *tu
 
 struct beanstalk_server_view {
     struct beanstalk_counts jobs;
-    const uint64_t *commands; /* indexed by enum beanstalk_kind */
+    const uint64_t *commands; /* number of commands of each kind (enum beanstalk_kind) */
     uint64_t timeouts;
     size_t tubes;
     uint32_t job_max;

@@ -35,7 +35,7 @@ struct coordinator {
     struct coordinator_options options;
     pthread_t thread;
     int wake; /* eventfd */
-    /* used by the coordinator's thread only */
+    /* The following members are used by the coordinator's thread only. */
     struct coordinator_call *under_way;
     struct seen seen[COORDINATOR_NAMES_MAX];
     uint64_t told_ms; /* no further log message about the same session state before this time */

@@ -51,8 +51,8 @@
 struct coordinator;
 
 struct coordinator_change {
-    const char *name;  /* valid until `done` */
-    const void *value; /* valid until `done`; NULL: only compare the version */
+    const char *name;  /* name of the entry; valid until `done` is called */
+    const void *value; /* new value, valid until `done` is called; NULL: only compare the version */
     size_t size;       /* size of the value, at most COORDINATOR_VALUE_SIZE_MAX bytes */
     uint64_t version;  /* expected version; 0: the entry must not exist (only with a value). After PAIR_DONE: the new
                           version */
@@ -77,7 +77,7 @@ struct coordinator_call {
     char value[COORDINATOR_VALUE_SIZE_MAX + 1]; /* result of a read, and a NUL that `size` does not count */
     char reason[COORDINATOR_MESSAGE_SIZE];      /* error message; valid unless the outcome is PAIR_DONE */
 
-    /* for the coordinator only */
+    /* The following members are used by the coordinator only. */
     struct coordinator_call *next;
     const char *name; /* entry to read; NULL: the call is a change */
     bool is_presence; /* the call reads the presence of the node `name` */
@@ -86,13 +86,13 @@ struct coordinator_call {
     struct coordinator_trait
         traits[COORDINATOR_CHANGES_MAX]; /* traits of the entry that was read, or of the changed entries */
     uint64_t deadline_ms;
-    void *flight; /* for the backend only */
+    void *flight; /* state of the call in the backend; used by the backend only */
 };
 
 struct coordinator_watch {
     const char *name;
     void (*changed)(struct coordinator_watch *watch);
-    struct coordinator_watch *next; /* for the coordinator only */
+    struct coordinator_watch *next; /* next watch; used by the coordinator only */
 };
 
 enum coordinator_state {

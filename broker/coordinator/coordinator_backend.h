@@ -17,7 +17,7 @@ struct presence {
 struct backend {
     const char *scheme;    /* "zk://" */
     const char *warning;   /* see coordinator_warning */
-    bool has_certificates; /* uses the options ca, certificate and key */
+    bool has_certificates; /* this kind of coordinator uses the options ca, certificate and key */
     /* Checks the part of the URL behind the scheme. Returns 0, or 1 with an error message. */
     int (*check)(const char *place, char message[COORDINATOR_MESSAGE_SIZE]);
     /* Opens the backend. Runs on the opener's thread, before the coordinator's thread starts. Returns 0, or 1 with an

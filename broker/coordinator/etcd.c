@@ -70,9 +70,9 @@ enum lease_step { LEASE_GRANT = 0, LEASE_PUT, LEASE_KEEP, LEASE_REVOKE };
 /* The lease of this process's declared presence. */
 struct etcd_lease {
     struct exchange exchange;
-    enum lease_step step; /* the step that is running, or the next one */
+    enum lease_step step; /* step of the lease that is running, or the next one */
     bool is_wanted;
-    uint64_t again_ms; /* time before which nothing is done */
+    uint64_t again_ms; /* time before which no step of the lease begins */
     uint64_t id;
     uint64_t token_number;
     struct presence presence;
@@ -93,14 +93,14 @@ struct etcd {
     struct endpoint *current; /* member that gets all calls; NULL: none */
     uint64_t cluster;         /* id of the cluster; 0: unknown */
     uint64_t sessions;        /* number of times that calls became possible */
-    uint64_t begun_ms;        /* time of the first probes */
+    uint64_t begun_ms;        /* time at which the first probes were sent */
     uint64_t heard_ms;        /* time of a member's last answer */
     uint64_t search_ms;       /* valid if is_searching: start of the search */
     uint64_t probe_ms;        /* time of the next round of probes */
     uint64_t watch_ms;        /* time before which the watch is not started */
     struct exchange watch;
     struct etcd_lease lease;
-    bool is_up;         /* calls can be sent */
+    bool is_up;         /* true: calls can be sent to the current member */
     bool is_searching;  /* true: it is unknown whether the current member serves; all members are probed, and the first
                            that answers becomes the current one */
     bool is_told_up;    /* true: the session was reported as connected */

@@ -12,7 +12,7 @@
 #include "libcurl.h"
 
 enum exchange_end {
-    EXCHANGE_ANSWERED = 1, /* `status` and `answer` are valid */
+    EXCHANGE_ANSWERED = 1, /* a complete answer came: `status` and `answer` are valid */
     EXCHANGE_NOT_SENT,     /* no connection, so etcd has not received the request; `error` describes the problem */
     EXCHANGE_LOST,         /* at least a part was sent, but no complete answer came */
 };
@@ -31,7 +31,7 @@ struct exchange {
                  enum exchange_end end);     /* called at the end of the request; may begin the next one */
     void (*line)(struct exchange *exchange); /* called for each line of an endless answer (a watch), with the line in
                                                 `answer`; NULL: collect the answer */
-    CURL *easy;                              /* NULL: no request is running */
+    CURL *easy;                              /* libcurl's handle of the running request; NULL: none is running */
     struct curl_slist *headers;
     char *body;
     size_t size;

@@ -54,7 +54,7 @@ struct file_presence {
 };
 
 enum file_presence_news {
-    FILE_PRESENCE_SAME,   /* nothing had to be written */
+    FILE_PRESENCE_SAME,   /* the file did not have to be written */
     FILE_PRESENCE_STANDS, /* `declared` is in the file now */
     FILE_PRESENCE_GONE,   /* nothing is declared, or the file could not be written */
 };

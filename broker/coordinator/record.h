@@ -38,7 +38,7 @@
 struct record_member {
     bool is_known;
     uint8_t id[MEMBER_ID_SIZE];
-    char url[RECORD_URL_SIZE_MAX + 1]; /* printable ASCII without blanks, not empty */
+    char url[RECORD_URL_SIZE_MAX + 1]; /* the node's URL for clients: printable ASCII without blanks, not empty */
 };
 
 struct coordinator_record {

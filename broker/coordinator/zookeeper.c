@@ -75,7 +75,7 @@ struct watched {
     char name[COORDINATOR_NAME_SIZE_MAX + 1]; /* "": unused */
     enum { WATCH_IDLE, WATCH_ASKED, WATCH_STANDS } state;
     uint64_t again_ms;    /* WATCH_IDLE: time before which the watch is not requested */
-    atomic_bool is_fired; /* set by ZooKeeper's threads */
+    atomic_bool is_fired; /* the watch has reported a change; set by ZooKeeper's threads */
 };
 
 /* Presence that this process has declared: an ephemeral znode. */
@@ -85,7 +85,7 @@ struct declared {
     struct presence wanted;
     struct presence made;
     uint64_t session;  /* session in which the znode was created; 0: not created */
-    uint64_t again_ms; /* time before which no attempt is made */
+    uint64_t again_ms; /* time before which the znode is neither created nor deleted */
 };
 
 struct zookeeper {
@@ -96,7 +96,7 @@ struct zookeeper {
     int session_ms;
     const struct ACL_vector *acl; /* ACL of created znodes */
 
-    zhandle_t *handle; /* NULL: no session, or one that is being opened */
+    zhandle_t *handle; /* the session; NULL: none, or one that is being opened */
     uint64_t sessions; /* number of sessions opened so far, which is the number of the current one */
     uint64_t lost_ms;  /* time since when the session has no connection */
     uint64_t renew_ms; /* time before which the session is not renewed */

@@ -43,7 +43,7 @@ struct core_options {
                                 leases are refused too */
     uint64_t ahead_ms;    /* time in ms before its due time at which a task may be leased (ahead.h); 0: never before */
     uint64_t salt;        /* random per process; only decides where keys and names lie in hash tables */
-    bool create_queues;   /* create a queue on first use; otherwise reply NO_SUCH_QUEUE */
+    bool create_queues;   /* true: a queue is created on first use; false: the reply is NO_SUCH_QUEUE */
     Tarry__Policy policy; /* policy of new queues */
     const char *version;
     const uint8_t *config_digest; /* CONFIG_DIGEST_SIZE bytes, recorded in the log; NULL: not recorded */
@@ -125,7 +125,7 @@ enum core_event_kind {
 struct core_caller {
     const char *name;     /* the principal's name for records, at most PRINCIPAL_SIZE_MAX bytes; "": a local caller */
     const char *prefixes; /* prefixes of the allowed queues: NUL-terminated strings, one after another */
-    size_t prefix_count;  /* 0: the caller may use all queues */
+    size_t prefix_count;  /* number of prefixes; 0: the caller may use all queues */
     bool acts_for_all;    /* the caller may use the sessions, leases and producers of others */
     bool is_broker; /* the broker itself: the only caller that may use the broker's own queues (queue_is_reserved) */
     /* Maximum numbers of sessions, queues, producers and pending tasks of the caller; 0: no limit per caller. */
@@ -198,8 +198,8 @@ struct core_calendar {
     size_t queue_count;
     /* the answer */
     enum core_calendar_found found;
-    const uint64_t *counts;          /* one number per time span */
-    const uint64_t *counts_by_queue; /* one number per entry of `queues` */
+    const uint64_t *counts;          /* number of tasks in each time span */
+    const uint64_t *counts_by_queue; /* number of tasks of each entry of `queues` */
     uint64_t before, after;
     uint64_t position;
     uint64_t at_ms;
@@ -324,7 +324,7 @@ struct core_append { /* one frame to append; its position follows the last frame
     struct instant now;
     const uint8_t *body;
     uint32_t body_size;
-    const struct core_content **contents; /* accepted contents of the event, in order */
+    const struct core_content **contents; /* accepted contents of the event, in the order of its operations */
     size_t content_count;
 };
 
@@ -394,7 +394,7 @@ struct core_low { /* hint for the index: no row of the line below `low` exists a
     }
 
 struct core_effects {
-    struct arena *arena; /* set by the shell */
+    struct arena *arena; /* memory of the effects; set by the shell */
     EFFECT_LIST(struct core_append)
     appends;
     EFFECT_LIST(struct core_reply)
@@ -426,7 +426,7 @@ struct core_filter {
                      uint64_t key_hash); /* announces a later call of may_exist; NULL: no announcement is needed */
     const void *keys;
 };
-#define WANTS_NO_MEMORY SIZE_MAX /* `arena` is exhausted */
+#define WANTS_NO_MEMORY SIZE_MAX /* result of core_wants: `arena` is exhausted */
 size_t core_wants(struct core *core, const struct core_event *event, struct arena *arena,
                   const struct core_filter *filter, struct want **out_wants);
 /* Keeps records that the index has not absorbed in memory until core_unhold with the same handle. Call it before the
@@ -456,7 +456,7 @@ uint64_t core_live(const struct core *core);     /* number of tasks pending, rea
 /* Describes what the shell must read from the index for a List request, in order of (due, id), before it sends the
  * request with the rows. */
 struct core_list_plan {
-    uint32_t queue;  /* 0: the queue does not exist, so step without rows */
+    uint32_t queue;  /* number of the queue; 0: it does not exist, so step without rows */
     uint32_t states; /* wanted states, as a mask of 1 << enum row_state */
     uint64_t due_from_ms;
     uint64_t due_to_ms; /* exclusive */

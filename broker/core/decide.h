@@ -12,7 +12,7 @@ struct decision {
     struct core_effects *effects;
     const struct core_content *content; /* schedule */
     const struct core_past *past;       /* redact */
-    const struct core_caller *caller;   /* NULL: a caller without restrictions */
+    const struct core_caller *caller;   /* the caller; NULL: it has no restrictions */
     bool is_question;                   /* true: leases ahead of time are kept; the answer shows the task as waiting */
     const struct queue *queue;          /* the queue that the operation requires (queue_need); NULL: none required */
     Tarry__OpResult *result;            /* the result to fill in; initialised with code OK */

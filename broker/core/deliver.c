@@ -107,7 +107,7 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, struct ses
     if (!batch.draft.record_count) return 0;
     uint64_t position = core->position;
     draft_commit(&batch.draft, NULL, effects);
-    if (!batch.count) return (uint32_t)batch.draft.record_count; /* all tasks were expired */
+    if (!batch.count) return (uint32_t)batch.draft.record_count; /* all tasks were expired, so none was leased */
     if (!session_is_mover(session->id)) gate_use(core, queue, batch.count);
     if (gate_limits(queue)) near_update_serving(core, queue); /* once for the whole batch, instead of once per lease */
     for (uint32_t i = 0; i < batch.count;

@@ -436,7 +436,7 @@ void draft_commit(struct draft *draft, const struct draft_commit *commit, struct
     const uint8_t *bytes = frame_body_pack(&body, end);
     size_t size = (size_t)(end - bytes);
     assert(size <= FRAME_BODY_SIZE_MAX &&
-           draft->blob_size <= FRAME_BLOB_SIZE_MAX); /* the limits of requests ensure these sizes */
+           draft->blob_size <= FRAME_BLOB_SIZE_MAX); /* the limits of requests keep each frame within these sizes */
     *PUSH(effects, appends) = (struct core_append){
         .position = core->position,
         .type = FRAME_COMMIT,

@@ -15,7 +15,7 @@ struct draft_definition;
 struct draft {
     struct core *core;
     struct arena *arena;
-    const struct core_facts *facts; /* NULL: all needed data are in memory */
+    const struct core_facts *facts; /* rows that were read for the event; NULL: all needed data are in memory */
     struct facts_table *facts_table;
     Tarry__Record **records;
     struct known **knowns; /* for each record, the task after it; NULL: the record is not about a task */

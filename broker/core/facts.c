@@ -141,7 +141,7 @@ static bool facts_asked_key(const struct facts_table *table, const struct task_k
 struct wanting {
     struct core *core;
     struct arena *arena;
-    const struct core_filter *filter; /* NULL: every key may exist */
+    const struct core_filter *filter; /* filter of the keys that may exist; NULL: every key may exist */
     struct facts_table *asked;        /* the rows that were wanted for this event before, and those added now */
     struct want *wants;
     size_t count;
@@ -314,7 +314,7 @@ static void want_op(struct wanting *w, const Tarry__Op *op, const struct task_ke
 /* Id and key in an operation. */
 struct named {
     uint64_t id;         /* id in the operation; 0: it names no id */
-    struct task_key key; /* key of a new task */
+    struct task_key key; /* key of the operation's new task */
 };
 
 static void name(const struct core *core, const Tarry__Op *op, struct named *out) {

@@ -44,7 +44,7 @@ struct outcomes {
     uint32_t *keys;
     char *bytes; /* ring of keys; no key wraps around the end */
     size_t bytes_size;
-    size_t bytes_head; /* position of the next key */
+    size_t bytes_head; /* position in the ring at which the next key is stored */
 };
 
 struct outcomes *outcomes_new(uint32_t count_max, uint64_t retention_ms) {

@@ -29,7 +29,7 @@ static bool is_subscribed(const struct session *session, const struct queue *que
 }
 
 void session_subscribe_to(struct core *core, struct session *session, struct queue *queue) {
-    if (is_subscribed(session, queue)) return; /* the request contains the queue twice */
+    if (is_subscribed(session, queue)) return; /* the request names the queue twice */
     assert(session->subscription_count < QUEUES_PER_SUBSCRIBE_MAX);
     struct subscription *subscription = &session->subscriptions[session->subscription_count++];
     *subscription = (struct subscription){.session = session, .queue = queue};

@@ -123,9 +123,9 @@ struct task {
             struct holder before; /* LEASED: the previous holder, needed if this delivery is never sent (TRUE-1). Not
                                      valid after a restart, because the core does not know which deliveries were sent */
         };
-        struct ready_node ready; /* used in the places READY, PARKED and EARLY */
+        struct ready_node ready; /* node of a heap; used in the places READY, PARKED and EARLY */
     };
-    TAILQ_ENTRY(task) overlay; /* valid if dirty */
+    TAILQ_ENTRY(task) overlay; /* entry in the overlay; valid if dirty */
     union {
         /* list entry, by place. FAR: line->far; PENDING, READY, PARKED, EARLY: line->near; LEASED: session->leases,
          * ->ahead or ->due, by `ahead` */
@@ -154,7 +154,7 @@ TAILQ_HEAD(task_list, task);
 struct pause { /* a time without leases ahead of time, after such a lease delayed another task. Each pause is twice as
                   long as the previous one */
     uint64_t until_ms;
-    uint64_t length_ms; /* 0: there was no pause yet */
+    uint64_t length_ms; /* length of the last pause; 0: there was none yet */
 };
 
 struct line_state {
@@ -350,7 +350,7 @@ struct commit_result { /* position of the stored reply to a commit (ONCE-1) */
 struct producer {
     uint64_t id; /* 0: unused */
     uint64_t used_ms;
-    uint64_t floor; /* the producer has forgotten all lower sequences */
+    uint64_t floor; /* sequences below this one are forgotten */
     uint64_t owner; /* result of principal_owner for the name of the producer's principal */
     uint32_t result_count;
     uint32_t by_id_next;            /* index + 1 of the next producer in the bucket */
@@ -464,7 +464,7 @@ struct core {
     bool producers_unordered; /* after a restore: producers_idle is not sorted by last use yet */
 
     /* log */
-    uint64_t position; /* position of the next frame */
+    uint64_t position; /* log position of the next frame */
     uint64_t durable;
     uint64_t indexed;
     uint64_t seal_at_ms;     /* time to write a seal; UINT64_MAX: no seal needed */
@@ -487,7 +487,7 @@ struct core {
     uint64_t near_count;   /* number of near tasks of all lines */
     uint64_t rows_loading; /* sum of load_rows of all lines */
     struct line_state *evicting;
-    bool no_room;                         /* core_event.no_room of the step */
+    bool no_room;                         /* value of core_event.no_room in this step */
     bool recur_behind;                    /* true while due occurrences are left that recur_run has not handled */
     bool is_scarce;                       /* near_relieve must free more memory and can still do so */
     struct line_list by_size[LINE_SIZES]; /* lists of lines, by size class: the number of their near tasks */
@@ -505,7 +505,7 @@ struct core {
     struct outcomes *outcomes;
 
     struct queue *queues;   /* [place] */
-    uint32_t *queue_names;  /* hash table of places */
+    uint32_t *queue_names;  /* hash table by name: places of queues */
     uint64_t *queue_owners; /* by place: principal_owner of a live queue's creator; 0: none */
     uint64_t *deletions; /* by place: serial number of the deletion of the place's queue; 0: the queue is not deleted */
     uint64_t deletion_last;
@@ -514,13 +514,13 @@ struct core {
     struct awaited *awaited;  /* array of QUEUES_AWAITED_MAX entries */
     uint64_t *awaited_owners; /* for each entry of `awaited`: principal_owner of the first waiting principal; not valid
                                  for unused entries */
-    uint32_t *awaited_names;  /* hash table of index + 1 */
+    uint32_t *awaited_names;  /* hash table by name: index + 1 in `awaited` */
     uint32_t awaited_free;    /* index + 1 of the first entry that was used and is free again */
     uint32_t awaited_end;     /* entries from this index on have never been used */
     uint32_t awaited_count;
     uint32_t own_queue_count;     /* live queues that belong to the broker (queue_is_reserved) */
     struct wish *wishes;          /* array of WISHES_MAX entries: enough for every subscription of every session */
-    struct wish_list wishes_free; /* entries used earlier and free again */
+    struct wish_list wishes_free; /* entries of `wishes` that were used and are free again */
     uint32_t wishes_end;          /* entries from this index on have never been used */
     struct ready serving; /* queues to serve, sorted by (turn, place): the queue that was served longest ago is first */
     struct ready moving;  /* queues with tasks for a mover, sorted by (turn, place), too */
@@ -547,10 +547,10 @@ struct core {
     uint64_t claim_over_ms; /* steady time in ms at which the claim time after the start ends */
 
     struct producer *producers;
-    uint32_t *producer_ids; /* hash table of index + 1 */
+    uint32_t *producer_ids; /* hash table by id: index + 1 in `producers` */
     struct producer_list producers_idle;
     struct producer_list producers_of[OWNER_BUCKETS];
-    struct producer_list producers_free; /* entries used earlier and free again */
+    struct producer_list producers_free; /* entries of `producers` that were used and are free again */
     uint32_t producer_count;
     uint32_t producers_used; /* entries from this index on have never been used */
     /* Steady times of the last stop of the process that lasted for hours, and of reading its input after that (F-13);
@@ -565,8 +565,8 @@ struct core {
 
     struct recur **recur_names; /* hash table */
     struct recur **recur_slots; /* [slot] */
-    uint32_t recur_free;        /* slots below this index are in use */
-    uint32_t recur_slots_end;   /* slots from this index on have never been used */
+    uint32_t recur_free;        /* slots of recurrences below this index are in use */
+    uint32_t recur_slots_end;   /* slots of recurrences from this index on have never been used */
     uint32_t recur_count;
     uint32_t recur_recheck; /* the occurrences of slots below this index were compared with the present tzdata */
     bool recur_lacks_room;  /* the comparison lacks memory, index or disk space, and is tried again after RECUR_RETRY_MS

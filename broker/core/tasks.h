@@ -24,7 +24,7 @@ bool reason_is_own(const char *reason, uint8_t size);
  * and computing it takes 60 instructions. */
 struct task_key {
     uint32_t queue;
-    uint8_t size; /* 0: no key */
+    uint8_t size; /* bytes of the key; 0: no key */
     const char *data;
     uint64_t hash;
 };
@@ -73,7 +73,7 @@ bool task_set_row(struct core *core, struct task *task, const struct row *row);
  * latest death first. */
 bool task_comes_first(const struct task *task, const struct task *other);
 void task_leave_keys(struct core *core, struct task *task); /* removes an ending task's key from the key table */
-void task_free(struct core *core, struct task *task);       /* the task must be in no list, heap or wheel */
+void task_free(struct core *core, struct task *task); /* frees the task, which must be in no list, heap or wheel */
 /* Bytes requested from the region for a task without its reason and its serial name (serial_bytes). */
 size_t task_size(size_t key_size, size_t serial_size);
 /* Bytes that the region uses for the task and its serial name, and their maximum. */

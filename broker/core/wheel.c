@@ -175,7 +175,7 @@ static void wheel_emptied(struct wheel *wheel, const struct wheel_timer *head) {
         stage->occupied[below / 64] &= ~(1ull << below % 64);
         slot = stage->slot;
     } else {
-        return; /* the timer was in `expired` or `late` */
+        return; /* the timer was in `expired` or `late`, so no slot has changed */
     }
     if (!ring_is_empty(&wheel->slots[level][slot]) || (stage != NULL && !stage_is_empty(stage))) return;
     vacate(wheel, level, slot);

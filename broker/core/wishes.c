@@ -73,7 +73,7 @@ static bool is_waiting(const struct session *session, const struct awaited *awai
 
 void wish_add(struct core *core, struct session *session, const char *name) {
     struct awaited *awaited = find(core, name);
-    if (awaited && is_waiting(session, awaited)) return; /* the request contains the queue twice */
+    if (awaited && is_waiting(session, awaited)) return; /* the request names the queue twice */
     if (!awaited) awaited = awaited_new(core, name, principal_owner(session->principal));
     struct wish *wish = wish_new(core);
     wish->session = session;

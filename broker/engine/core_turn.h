@@ -100,7 +100,7 @@ struct core_turn {
     uint64_t durable; /* last durable position given to the core */
     struct index_news index_news;
     struct item *starved; /* requests for result pages that wait for a free hold */
-    struct item *put_off; /* while paused: items that need a decision */
+    struct item *put_off; /* items that need a decision and wait for the end of a pause */
     struct item **put_off_last;
     bool paused, pause_told;
     bool stopping;
@@ -111,7 +111,7 @@ struct core_turn {
     struct turn_load load;
     int phase;
     bool entered;  /* the present phase has only one effect, which was already returned */
-    bool more;     /* more work must be done at once */
+    bool more;     /* true: more work must be done at once */
     bool is_due;   /* a tick of the core is due */
     bool is_taken; /* an item was taken since the last check of the batch */
     struct item *next;

@@ -18,7 +18,7 @@
 
 /* Maximum size of the reserve in bytes: enough for the maximum lag of the index. A small disk has a smaller reserve. */
 #define DISK_RESERVE_MAX (64ull << 20)
-#define DISK_RESERVE_SHARE 8 /* the reserve is at most this share of a small disk */
+#define DISK_RESERVE_SHARE 8 /* on a small disk, the reserve is at most this share: 1/8 of the disk */
 
 struct disk_reserve {
     uint64_t bytes;
@@ -37,7 +37,7 @@ bool disk_reserve_admits_copy(const struct disk_reserve *reserve, uint64_t free,
 enum disk_question {
     DISK_ASKS_LOG,  /* ask the log whether `size` bytes fit into existing files, and call disk_admission_of_log */
     DISK_ASKS_DISK, /* read how many bytes are free now, and call disk_admission_of_disk */
-    DISK_DECIDED,   /* `error` contains the decision */
+    DISK_DECIDED,   /* the decision is in `error` */
 };
 
 struct disk_admission {

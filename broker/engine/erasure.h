@@ -35,9 +35,9 @@ enum erasure_result {
 };
 
 struct erasure {
-    enum erasure_effect effect; /* current effect; REST: no effect */
+    enum erasure_effect effect; /* effect that the caller must execute; REST: none */
     bool missed_redactions;     /* the slice contains redactions that a snapshot skipped */
-    uint64_t again_ns;          /* earliest time of the next BEGIN */
+    uint64_t again_ns;          /* earliest time of the next effect BEGIN */
     uint64_t wait_ns;           /* wait until the next BEGIN after the current END */
 };
 

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 struct release {
-    struct release *next; /* used by the gate */
+    struct release *next; /* next release in the gate */
     uint64_t position;    /* the release depends on the log up to this position */
     uint64_t question;    /* the release waits until the question with this number, or a later one, is confirmed; 0: it
                              needs no confirmation */
@@ -31,7 +31,7 @@ struct release {
 struct release_subscriber {
     void (*reached)(void *context, uint64_t position);
     void *context;
-    struct release_subscriber *next; /* used by the gate */
+    struct release_subscriber *next; /* next subscriber of the gate */
 };
 
 struct release_gate {

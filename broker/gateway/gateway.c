@@ -148,8 +148,8 @@ struct producer {
     struct maker *maker;
     TAILQ_ENTRY(producer) next;
     uint64_t id;       /* id of the producer; 0: it was requested, and is not issued yet */
-    uint64_t sequence; /* the next sequence to assign */
-    uint64_t oldest;   /* the oldest sequence without a reply */
+    uint64_t sequence; /* the next sequence number to assign */
+    uint64_t oldest;   /* the oldest sequence number without a reply */
     uint64_t answered; /* if bit i is set, sequence oldest + i has its reply */
     unsigned under_way;
     uint64_t used_ms; /* steady_ms */

@@ -44,7 +44,7 @@ struct lease {
     void *argument;
     Tarry__DeliveredTask **tasks;
     size_t count;
-    Tarry__Code code; /* the refusal's code */
+    Tarry__Code code; /* code of the refusal */
     char *sentence;   /* owned; the refusal's message; NULL: the default text of the code */
     TAILQ_ENTRY(lease) next;
 };
@@ -301,7 +301,7 @@ void pool_delivery(struct gateway *gateway, uint64_t id, const struct message *m
     Tarry__Delivery *delivery = pool != NULL ? tarry__delivery__unpack(NULL, message->size, message->bytes) : NULL;
     bool is_wanted = delivery != NULL && delivery->session == pool->session && !TAILQ_EMPTY(&pool->waiting);
     struct share *share = is_wanted ? calloc(1, sizeof(*share)) : NULL;
-    if (share == NULL) { /* no client waits, or there is no memory */
+    if (share == NULL) { /* no client waits, or memory is exhausted */
         if (pool != NULL && pool->state == POOL_UP) give_credit(pool);
         gateway->calls.lane_sent(gateway->calls.argument, message->lane, message->turn, false, message->stamp);
         if (delivery != NULL) tarry__delivery__free_unpacked(delivery, NULL);
@@ -314,7 +314,7 @@ void pool_delivery(struct gateway *gateway, uint64_t id, const struct message *m
     pool->turn = message->turn;
     pool->stamp = message->stamp;
     size_t shared = share_out(share);
-    if (shared < delivery->n_tasks) { /* some clients have left since the credit was set */
+    if (shared < delivery->n_tasks) { /* tasks are left over, because clients have left since the credit was set */
         share->has_left = true;
         release(pool, delivery->tasks + shared, delivery->n_tasks - shared);
     }
@@ -495,7 +495,7 @@ static bool forget_one(struct gateway *gateway) {
     struct pool *pool = NULL;
     TAILQ_FOREACH(pool, &gateway->pools, next) {
         bool rests = pool->state == POOL_ASLEEP && TAILQ_EMPTY(&pool->waiting) && pool->share_count == 0;
-        if (!rests || pool->is_asking) continue; /* a reply for this pool is outstanding */
+        if (!rests || pool->is_asking) continue; /* the pool is in use, or a reply for it is outstanding */
         pool_free(pool);
         return true;
     }

@@ -234,7 +234,7 @@ static void sweep_over(struct gateway *gateway) {
 
 static void on_swept(void *argument, const Tarry__Reply *reply) {
     if (reply != NULL && reply->code == TARRY__CODE__OK)
-        sweep(argument); /* there may be more receipts */
+        sweep(argument); /* there may be more receipts to remove */
     else
         sweep_over(argument);
 }

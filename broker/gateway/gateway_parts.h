@@ -13,7 +13,7 @@
 /* ---- timers (gateway.c) */
 struct timer {
     uint64_t at_ms; /* CLOCK_MONOTONIC */
-    size_t place;   /* index in the heap, from 1; 0: not armed */
+    size_t place;   /* index of the timer in the heap, from 1; 0: not armed */
     void (*fires)(struct gateway *gateway, struct timer *timer);
 };
 struct timers {

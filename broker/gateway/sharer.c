@@ -28,7 +28,7 @@ struct shared {
         Tarry__Release release;
     } body;
     Tarry__Token token;
-    Tarry__Content *content; /* unpacked from `bytes` */
+    Tarry__Content *content; /* content of the task, unpacked from `bytes` */
     uint8_t *bytes;
     size_t size;
     uint64_t id;
@@ -52,7 +52,7 @@ struct sharer {
     struct gateway_wakeup *wakeup;
     _Atomic bool is_wanted;
     bool is_started;
-    struct gateway_caller caller; /* valid if is_started */
+    struct gateway_caller caller; /* the broker itself, as the caller; valid if is_started */
     uint64_t lease;               /* handle of the waiting lease; 0: none */
     uint64_t timer;               /* handle of the pause before the next lease; 0: none */
     struct sharing_list commits;

@@ -11,7 +11,7 @@
 #define GZIP_WINDOW (15 + 16) /* a window of 32 KiB; 16 means that zlib expects gzip's head */
 #define GZIP_SIZE (48u << 10) /* size of zlib's state with its window */
 #define ZSTD_WINDOW_LOG 23    /* log2 of the maximum window: RFC 9659 requires 8 MiB */
-#define ZSTD_HEAD_SIZE 18     /* maximum size of a frame's head */
+#define ZSTD_HEAD_SIZE 18     /* maximum size of the head of a zstd frame */
 /* Memory for decompressing a small body: gzip's state, or zstd's state with a window of at most 64 KiB. */
 #define PACKING_SMALL_MAX (384u << 10)
 

@@ -257,7 +257,7 @@ static void settle_put_off(struct http_connection *connection) {
     if (exchange != NULL)
         exchange->timer = gateway_timer(connection->server->gateway, connection->put_off_ms, on_put_off, exchange);
     if (exchange == NULL || exchange->timer == 0) connection->has_put_off = false;
-    if (exchange != NULL && exchange->timer == 0) /* out of memory */
+    if (exchange != NULL && exchange->timer == 0) /* no memory for the timer */
         while ((exchange = find_put_off(connection, false)) != NULL) refuse_put_off(exchange);
     connection->is_settling = false;
 }

@@ -34,7 +34,7 @@ struct http_connection {
     bool is_unread;     /* run() stopped because the client must read replies first */
     bool is_deaf;       /* true: the client has shut down its sending side */
     bool has_more;      /* the decompressor has more output without further input */
-    bool is_whole;      /* the body is complete */
+    bool is_whole;      /* the body was received completely */
     bool head_is_timed; /* a head has started to arrive, and its deadline runs */
     bool is_admitted;
     bool is_barred;   /* the next request begins when no other is under way */

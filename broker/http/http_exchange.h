@@ -86,14 +86,14 @@ struct http_exchange {
     struct http_server *server;
     struct http_connection *connection; /* where the reply is sent; only http_connection.c and http_answer.c use its
                                            members; NULL: closed */
-    TAILQ_ENTRY(http_exchange) in_line; /* the requests of the connection, in their order */
+    TAILQ_ENTRY(http_exchange) in_line; /* entry in the connection's list of requests, in their order */
     struct message *answer;             /* messages of the response that wait for earlier responses */
     struct message **answer_last;
     size_t passed_size; /* bytes counted because another request has begun beside this one; 0: no other has begun */
     const struct route *route; /* NULL: the path is not in /v1 */
     /* A refusal that was decided while the head was read or the request was built; it is sent later. */
     struct http_refusal refusal;
-    struct http_job job;                           /* used by the worker */
+    struct http_job job;                           /* the worker's job for this exchange */
     void (*built)(struct http_exchange *exchange); /* called on the door's thread when the worker is done */
     struct json_scan scan;                         /* state for json_weigh of the received part of the body */
     size_t held;                                   /* bytes counted by http_hold */
@@ -106,7 +106,7 @@ struct http_exchange {
     struct head head;
     struct http_body body;
     struct arena arena;
-    struct json_in in; /* allocates in `arena` */
+    struct json_in in; /* state for reading JSON; allocates in `arena` */
     json_t *json;      /* the parsed body; NULL: no body, or not parsed */
     void (*on_reply)(struct http_exchange *exchange, const Tarry__Reply *reply);
     void (*on_leased)(struct http_exchange *exchange, const struct gateway_leased *leased);

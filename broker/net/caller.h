@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 enum caller_way {
-    CALLER_LOOPBACK, /* TCP, from an address of this machine's loopback */
-    CALLER_NETWORK,  /* TCP, from any other address */
-    CALLER_UNIX      /* a Unix socket; uid and pid are known */
+    CALLER_LOOPBACK, /* connected by TCP, from an address of this machine's loopback */
+    CALLER_NETWORK,  /* connected by TCP, from any other address */
+    CALLER_UNIX      /* connected by a Unix socket; uid and pid are known */
 };
 
 enum caller_place { CALLER_RPC, CALLER_LANE, CALLER_PAGE };
@@ -42,7 +42,7 @@ struct caller_verdict {
                         requests) */
     const char *sentence; /* reason of a refusal: at most CALLER_SENTENCE_MAX bytes, no control characters; the door
                              copies it */
-    uint64_t principal;   /* valid if admitted */
+    uint64_t principal;   /* principal of the client; valid if admitted */
     bool wants_token;     /* refused, but another token may succeed; the reply then has WWW-Authenticate */
 };
 

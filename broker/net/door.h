@@ -137,7 +137,7 @@ struct door_limits {
     unsigned connections_max;
     /* Origins of web pages that may use the broker, in the format of origin.h; must outlive the door. */
     const char *origins;
-    struct tls *tls; /* NULL: no TLS; must live until the door has stopped */
+    struct tls *tls; /* this broker's certificates; NULL: no TLS; must live until the door has stopped */
     /* The protocol HTTP (broker/http). NULL: every listener has a protocol of its own. Must outlive the door. */
     const struct door_stream_calls *http;
 };

@@ -127,7 +127,7 @@ struct socket_of_messages {
     unsigned under_way;       /* requests whose reply is not yet in the kernel */
     uint32_t lane;
     uint64_t holder;
-    bool is_up; /* lane_up has returned true */
+    bool is_up; /* lane_up has returned true for this connection */
     /* Ticket of a connection without a lane (KIND_LANE with holder 0). The client shows it to prove that the connection
      * is its own (door_attach). */
     uint8_t ticket[DOOR_TICKET_SIZE];
@@ -142,7 +142,7 @@ struct connection {
     enum connection_kind kind;
     SSL *ssl; /* NULL: no TLS, or TLS failed */
     bool over_tls;
-    uint32_t waits_for; /* events for which the door waits by epoll */
+    uint32_t waits_for; /* events of the socket for which the door waits by epoll */
     bool is_paused;     /* the door does not read from this connection */
     bool is_blocked;    /* the kernel takes no more bytes now; epoll reports when it does */
     bool has_ended;     /* the client shut down its sending side */
@@ -224,7 +224,7 @@ struct door {
     struct deadline alarm;
     struct deadline trim;         /* armed while the allocator is made to return memory */
     struct deadline slow_look;    /* armed while a delivery waits for memory that consumers hold */
-    struct deadline accept_again; /* no connection is accepted until this fires */
+    struct deadline accept_again; /* pause of accepting: no connection is accepted until this timer fires */
     struct door_stream_calls sp;  /* the protocol that precedes SP messages over TCP and IPC (door_sp.c) */
     struct listener listeners[DOOR_LISTENERS_MAX];
     unsigned listener_count;

@@ -12,7 +12,7 @@
 
 #define RPC_PROTOCOL "rep.sp.nanomsg.org"
 #define LANE_PROTOCOL "push.sp.nanomsg.org"
-#define AUTHORIZATION_SIZE 512 /* buffer size; a longer value is never valid */
+#define AUTHORIZATION_SIZE 512 /* buffer size for Authorization; a longer value is never valid */
 #define RESPONSE_SIZE 256
 
 #define REFUSED(number, text) ((struct caller_verdict){.status = (number), .sentence = (text)})

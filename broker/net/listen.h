@@ -30,7 +30,7 @@ enum listen_scheme {
 struct listen_address {
     enum listen_scheme scheme;
     char host[LISTEN_HOST_SIZE]; /* host name or address, without brackets; for a Unix socket its path */
-    uint16_t port;               /* 0: any free port */
+    uint16_t port;               /* port; 0: any free port */
     bool loopback;               /* only clients on this machine can reach the address */
 };
 

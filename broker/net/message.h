@@ -16,8 +16,8 @@
 #define MESSAGE_ROOM (16u + MESSAGE_HEAD_MAX)
 
 struct message {
-    struct message *next; /* used while the message is in a queue */
-    uint64_t to;          /* connection id; used by the door */
+    struct message *next; /* next message in a queue */
+    uint64_t to;          /* id of the message's connection; used by the door */
     uint64_t turn;        /* for a delivery: the lane's turn in which it was decided; see lane_leaves */
     uint64_t stamp;       /* number that the sender sets and gets back in the report of the result */
     size_t size;

@@ -10,7 +10,7 @@
 
 /* The contents of all files, read together. */
 struct tls_identity {
-    X509 *leaf; /* NULL: no certificate */
+    X509 *leaf; /* this broker's certificate; NULL: none */
     STACK_OF(X509) * chain;
     EVP_PKEY *key;
     X509_STORE *client_store; /* CAs of clients: client_ca and peer_ca; NULL: clients are not asked for a certificate */

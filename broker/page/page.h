@@ -7,7 +7,7 @@
 
 #define PAGE_TYPE "text/html; charset=utf-8"
 
-extern const unsigned char page_html[]; /* UTF-8, `page_html_size` bytes */
+extern const unsigned char page_html[]; /* the page's HTML in UTF-8: `page_html_size` bytes */
 extern const size_t page_html_size;
 
 #endif

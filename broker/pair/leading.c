@@ -44,7 +44,7 @@ void leading_begin(struct pair *pair, struct pair_effects *out) {
 static void change_state(struct pair *pair, enum pair_change change, struct pair_effects *out) {
     pair->change = change;
     pair->hard_state.alone = change == PAIR_REMOVE;
-    if (change == PAIR_ADD) pair->hard_state.in_sync = true; /* the leader is always in sync */
+    if (change == PAIR_ADD) pair->hard_state.in_sync = true; /* the leader itself is always in sync */
     pair_write_state(pair, out);
 }
 

@@ -42,7 +42,7 @@ struct pair_hard_state {
                           R6, R7) */
     uint32_t recorded; /* newest epoch that this node has seen in the coordinator's record, promised or led; 0: none
                           (F-31b) */
-    /* used only without a coordinator */
+    /* The following members are used only without a coordinator. */
     uint32_t led; /* last epoch that this node claimed */
     bool in_sync; /* according to the leader's last message, this node had all acknowledged commits */
     bool alone; /* true: this node may have acknowledged commits that the other node lacks, so it never promises. False:
@@ -66,21 +66,24 @@ enum pair_outcome {
     PAIR_UNKNOWN /* no answer: the change is done, is not done, or will be done later */
 };
 
-/* Messages between the two nodes: the follower asks (→), the leader answers (←). Log frames travel with PAIR_FRAMES. */
+/* Messages between the two nodes: the follower asks questions, and the leader answers. Log frames travel with
+ * PAIR_FRAMES. */
 enum pair_message_kind {
-    PAIR_FOLLOW = 1, /* question: floor, serial, end, stamp */
-    PAIR_FRAMES,     /* answer: epoch, serial, stamp, committed; frames from the follower's end on, or none if there are
-                        none yet */
-    PAIR_PROMISE,    /* answer: epoch, serial: promise that epoch before you ask again */
-    PAIR_CUT_TO,     /* answer: epoch, serial, end: your log is not a prefix of mine; cut it at `end` (R8) */
-    PAIR_NOT_LEADING, /* answer: serial, floor, led, alone, stranger. With epoch: the sender leads, but no longer has
-                         the question */
-    PAIR_PROPOSE, /* question: epoch, floor, serial, led, alone: promise me that epoch, and then ask to follow (without
-                     a coordinator). A candidate sends it; also a leader that hears nothing, to learn whether the other
-                     node leads a later epoch */
-    PAIR_TAKE_OVER, /* answer: epoch, serial: you have the whole log and I write no more: lead */
-    PAIR_RETIRED,   /* answer: epoch, serial, end: my log begins at `end`, behind the last position that our logs share
-                       (R8) */
+    PAIR_FOLLOW = 1, /* question, with floor, serial, end and stamp: the follower asks for frames */
+    PAIR_FRAMES, /* answer, with epoch, serial, stamp and committed: the frames from the follower's end on, if there are
+                    any yet */
+    PAIR_PROMISE, /* answer, with epoch and serial: the follower must promise that epoch before it asks again */
+    PAIR_CUT_TO,  /* answer, with epoch, serial and end: the follower's log is not a prefix of the leader's, and must be
+                     cut at `end` (R8) */
+    PAIR_NOT_LEADING, /* answer, with serial, floor, led, alone and stranger: the sender does not lead. With epoch: it
+                         leads, but no longer has the question */
+    PAIR_PROPOSE,     /* question, with epoch, floor, serial, led and alone: the other node must promise that epoch, and
+                         then ask to follow (without a coordinator). A candidate sends it; also a leader that hears nothing,
+                         to learn whether the other node leads a later epoch */
+    PAIR_TAKE_OVER, /* answer, with epoch and serial: the follower has the whole log, the leader writes no more, so the
+                       follower must lead */
+    PAIR_RETIRED, /* answer, with epoch, serial and end: the leader's log begins at `end`, behind the last position that
+                     both logs share (R8) */
 };
 
 /* An operator's command, and the role of the node that accepts it. */
@@ -118,7 +121,7 @@ struct pair_message {
 
 enum pair_event_kind {
     PAIR_RECORD_READ = 1, /* has `outcome` (never REFUSED), `version` and `record`; version 0: there is no record */
-    PAIR_RECORD_SWAPPED,  /* has `outcome`; after DONE also `version` */
+    PAIR_RECORD_SWAPPED,  /* the end of a compare-and-set: has `outcome`; after DONE also `version` */
     PAIR_STATE_WRITTEN,   /* the hard state is durable; `end` is the durable end of this node's log */
     PAIR_DURABLE,         /* this node's log is durable up to `end` */
     PAIR_ASKED,           /* a PAIR_FOLLOW (with fits, end) or a PAIR_PROPOSE has arrived */
@@ -189,7 +192,7 @@ enum pair_handing { PAIR_KEEPING = 0, PAIR_STOPPING, PAIR_HANDING };
 enum pair_change { PAIR_NO_CHANGE = 0, PAIR_CLAIM, PAIR_ADD, PAIR_REMOVE };
 
 struct pair {
-    /* the following members are constant after pair_start */
+    /* The following members are constant after pair_start. */
     uint8_t self, other; /* numbers of this node and of the other one: 0 and 1 */
     bool founds;         /* this node may create the record if there is none */
     bool may_lead_alone; /* true: a silent follower is removed from the in-sync set (solo-after); false: strict. Without

@@ -15,7 +15,7 @@
 
 #include "ws_client.h"
 
-/* Backoff between a failed connection attempt and the next one, doubling. */
+/* Delay after a failed connection attempt; it doubles from attempt to attempt. */
 #define DIAL_AGAIN_MIN_MS 20u
 #define DIAL_AGAIN_MAX_MS 200u
 #define CONNECT_MAX_MS 5000u /* time for one attempt, up to the response to the upgrade */
@@ -29,7 +29,7 @@ static_assert(RPC_CLIENT_TOKEN_SIZE <= WS_CLIENT_BEARER_MAX, "a token fits into 
 struct rpc_client {
     struct place place;
     struct peer_credentials credentials;
-    SSL_CTX *tls; /* NULL: no TLS */
+    SSL_CTX *tls; /* context of TLS connections; NULL: no TLS */
     size_t answer_size_max;
     rpc_client_answered answered;
     void (*told)(void *argument); /* called when a connection is lost; may be NULL */
@@ -43,7 +43,7 @@ struct rpc_client {
     struct message *next; /* the next request, not sent yet */
     unsigned next_ms;
 
-    /* used only by the client's thread */
+    /* The following members are used only by the client's thread. */
     struct ws_client connection;
     uint64_t connections;     /* number of connection attempts so far */
     uint64_t received;        /* value of connection.reader.received when the timeout of `asked` started */
@@ -51,7 +51,7 @@ struct rpc_client {
     struct message *asked;    /* the request without a reply */
     uint32_t id;              /* id of `asked` */
     unsigned time_ms;         /* timeout without progress of the reply */
-    unsigned again_ms;        /* the next backoff */
+    unsigned again_ms;        /* delay before the next connection attempt after a failure */
     uint64_t too_late_at_ms;  /* end of the timeout of `asked`; NEVER: no request */
     uint64_t connected_by_ms; /* end of the timeout of the connection attempt; NEVER: no attempt */
     uint64_t dial_at_ms;      /* time of the next connection attempt; NEVER: none is planned */

@@ -16,7 +16,7 @@
 /* A network; IPv4 is stored as ::ffff:a.b.c.d, with 96 added to its prefix length. */
 struct push_network {
     uint8_t bytes[16];
-    unsigned prefix; /* prefix length in bits */
+    unsigned prefix; /* length of the network's prefix, in bits */
 };
 
 struct push_allowed {

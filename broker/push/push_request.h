@@ -35,7 +35,7 @@ struct push_target;
 
 struct push_job {
     TAILQ_ENTRY(push_job) next;
-    /* used by the desk */
+    /* The following members are used by the desk. */
     struct push_target *target;
     struct push_host *host;
     uint64_t round; /* the target's `round` when the job was sent (push_desk.c) */
@@ -44,8 +44,8 @@ struct push_job {
     uint64_t until_ms; /* deadline of the request, CLOCK_MONOTONIC */
     uint64_t lease_ms;
     uint64_t time_ms; /* timeout of one request, whatever the lease */
-    size_t size;      /* bytes of the job and its texts */
-    /* content of the request */
+    size_t size;      /* memory of the job and its texts, in bytes */
+    /* The following members are the content of the request. */
     uint64_t id;
     uint32_t attempt;
     uint32_t deliveries;
@@ -55,9 +55,9 @@ struct push_job {
     const char *queue;
     const uint8_t *key;
     size_t key_size;
-    const uint8_t *content; /* a packed Content message */
+    const uint8_t *content; /* payload and attributes of the task: a packed Content message */
     size_t content_size;
-    /* result of the request */
+    /* The following members are the result of the request. */
     enum push_verdict verdict;
     uint64_t later_ms;
     uint32_t status;               /* HTTP status; 0: no response */
@@ -83,7 +83,7 @@ struct push_words {
     const Tarry__Content *content;
     const struct push_secret *secret;
     const uint8_t *cluster; /* 8 bytes */
-    uint64_t timestamp_s;   /* Unix time in seconds */
+    uint64_t timestamp_s;   /* time of the request: Unix time in seconds */
 };
 
 /* Makes each header in libcurl's form: a line `Name: value` of printable ASCII, or `Name;` if the value is empty.

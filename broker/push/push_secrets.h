@@ -15,7 +15,7 @@
 
 #include "tarry_limits.h"
 
-#define PUSH_SECRETS_FILE_MAX (256u << 10) /* maximum size in bytes */
+#define PUSH_SECRETS_FILE_MAX (256u << 10) /* maximum size of the file of secrets, in bytes */
 #define PUSH_SECRETS_MESSAGE_SIZE 200u
 #define PUSH_SECRET_SIZE_MIN 24u /* minimum and maximum size of a key in bytes (Standard Webhooks) */
 #define PUSH_SECRET_SIZE_MAX 64u

@@ -34,7 +34,7 @@ struct push_sender {
     _Atomic bool stops;
     /* The sender's thread writes the following members with the mutex held, so it may read them without the mutex. */
     struct push_secrets secrets;
-    uint64_t read_ms;               /* time of the last read of `secrets`; 0: never */
+    uint64_t read_ms;               /* time at which `secrets` was last read from the file; 0: never */
     char problem[PUSH_REASON_SIZE]; /* why nothing can be sent, or why old secrets are used; empty: no problem */
     /* used only by the sender's thread */
     struct push_job_list waiting; /* accepted jobs whose requests have not begun */

@@ -17,9 +17,9 @@
 struct push_host {
     TAILQ_ENTRY(push_host) next;
     char origin[PUSH_URL_SIZE_MAX + 1];
-    unsigned references; /* number of targets and jobs that use it */
+    unsigned references; /* number of targets and jobs that use this host */
     unsigned in_flight;
-    size_t held_bytes;            /* bytes of its jobs */
+    size_t held_bytes;            /* bytes of this host's jobs */
     struct push_job_list waiting; /* leased jobs that wait for a free request */
 };
 TAILQ_HEAD(push_host_list, push_host);

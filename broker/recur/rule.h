@@ -36,7 +36,7 @@ struct rule {
     const struct zone *zone;
     uint64_t every_ms; /* time between two occurrences; 0: the rule names local times */
     uint64_t from_ms;
-    uint64_t until_ms; /* 0: no end */
+    uint64_t until_ms; /* no occurrence is after this time; 0: no end */
     uint64_t count;    /* COUNT of an RRULE; 0: not given */
     bool skip_gap;
     bool both; /* a local time that exists twice causes two occurrences */

@@ -23,7 +23,7 @@ struct zone {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct zone *zones[ZONES_SLOTS]; /* guarded by `lock` */
+static struct zone *zones[ZONES_SLOTS]; /* hash table of loaded zones; guarded by `lock` */
 
 static int32_t offset_at(GTimeZone *from, int64_t unix_s) {
     return g_time_zone_get_offset(from, g_time_zone_find_interval(from, G_TIME_TYPE_UNIVERSAL, unix_s));

@@ -35,8 +35,8 @@ void zone_format(const struct zone *zone, int64_t unix_s, char out[ZONE_TIME_SIZ
 int64_t civil_days(int64_t year, unsigned month, unsigned day);
 struct civil {
     int64_t year;
-    unsigned month; /* 1 to 12 */
-    unsigned day;   /* 1 to 31 */
+    unsigned month; /* month of the year, 1 to 12 */
+    unsigned day;   /* day of the month, 1 to 31 */
 };
 struct civil civil_of(int64_t days);
 bool civil_is_leap(int64_t year);

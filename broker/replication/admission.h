@@ -14,7 +14,7 @@
 /* The node that received the request. */
 struct admission_self {
     const uint8_t *cluster; /* CLUSTER_ID_SIZE bytes */
-    const uint8_t *member;  /* id of its disk: MEMBER_ID_SIZE bytes */
+    const uint8_t *member;  /* id of the node's disk: MEMBER_ID_SIZE bytes */
     const struct hard_state *hard_state;
 };
 

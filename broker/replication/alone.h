@@ -17,7 +17,7 @@
 #include "tarry.pb-c.h"
 
 struct alone {
-    uint64_t since_ns; /* begin of the present or the last period alone */
+    uint64_t since_ns; /* begin of the present period alone, or of the last one */
     uint64_t position; /* committed position at the beginning of that period */
     Tarry__AlonePut__Why why;
     Tarry__AlonePut__Why next; /* reason for the next period; NOT_SAID: none known */

@@ -21,7 +21,7 @@
 struct follower_half {
     struct pair_times times;
     struct pair_message question; /* the newest question */
-    bool asking;                  /* the question has no answer yet */
+    bool asking;                  /* true: the newest question has no answer yet */
     bool has_left; /* this node has announced its stop: it sends no more questions, and no leader counts as silent */
     uint64_t again_ns;   /* FOLLOWING: when to repeat the question or the cut; UINT64_MAX: nothing to repeat */
     uint64_t cut_end;    /* position of the cut that the rules wait for */
@@ -82,7 +82,7 @@ enum follower_step {
 };
 struct follower_take {
     bool leads;     /* the node that answered leads */
-    bool is_newest; /* this is the answer to the newest question */
+    bool is_newest; /* true: this is the answer to the newest question */
     bool copies;    /* append its frames to the log */
     bool is_unfit;  /* the frames do not continue the log */
     enum follower_step step;

@@ -15,8 +15,8 @@
 struct hard_state_start {
     bool is_new; /* the directory was never part of a pair: `hard_state` has only its node number and the id of the node
                     that it joined */
-    bool joins;  /* started with --follow */
-    bool coordinated;    /* the pair has a coordinator */
+    bool joins;  /* true: this process was started with --follow */
+    bool coordinated;    /* true: the pair has a coordinator */
     uint32_t last_epoch; /* epoch of the log's last frame; 0: the log has none */
     uint32_t epoch_min;  /* lowest epoch in which this disk may lead after a restore; 0: no limit */
 };

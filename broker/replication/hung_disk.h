@@ -19,7 +19,7 @@
 #define HUNG_DISK_LOOK_COUNTS_MS (2 * HUNG_DISK_LOOK_MS)
 
 struct hung_disk {
-    struct waited write; /* the oldest write that is not synced yet */
+    struct waited write; /* wait of the oldest write that is not synced yet */
 };
 
 /* Checks the oldest write. Call it in each turn of the thread. `since_ns` is when the oldest unsynced write began; 0:

@@ -52,7 +52,7 @@ struct leader_half {
     uint64_t kept_ns;   /* when kept_from was last confirmed */
 
     /* the follower's newest question, while it waits for its answer */
-    void *held; /* the caller's question; NULL: none. leader_half_release takes it */
+    void *held; /* the caller's data of the waiting question; NULL: none. leader_half_release takes it */
     uint64_t held_end, held_stamp;
     uint64_t held_ns;  /* when the question arrived */
     uint64_t until_ns; /* when the question must be answered */

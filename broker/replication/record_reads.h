@@ -11,7 +11,7 @@
 #include "pair.h"
 
 struct record_reads {
-    bool failed;       /* the last read failed */
+    bool failed;       /* true: the last read of the record failed */
     bool presence;     /* the read at again_ns also asks for the leader's presence */
     uint64_t again_ns; /* time of the next read after a failure; UINT64_MAX: none is planned */
 };

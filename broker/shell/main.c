@@ -231,7 +231,7 @@ int main(int argc, char **argv) {
     int come = stop_open_signals(&signals);
     if (come < 0) refuse_to_start("start_failed", strerror(-come));
     shell_open_door(&shell, connections_max());
-    uint64_t live = core_live(shell.core); /* read before the core's thread owns the core */
+    uint64_t live = core_live(shell.core); /* number of live tasks; read before the core's thread owns the core */
     shell_start_threads(&shell);
     error = door_start(shell.door);
     if (error != 0) refuse_to_start("listen_failed", strerror(error));

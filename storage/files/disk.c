@@ -207,7 +207,7 @@ int disk_replace(const struct disk *disk, const char *directory, const char *tem
                  const void *data, size_t size) {
     char from[PATH_SIZE], to[PATH_SIZE];
     if (!path_join(directory, temporary, from) || !path_join(directory, name, to)) return -ENAMETOOLONG;
-    (void)disk->unlink(disk->context, from); /* ignore errors: usually there is no such file */
+    (void)disk->unlink(disk->context, from); /* ignore errors: usually there is no such temporary file */
     int handle = disk->open(disk->context, from, O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (handle < 0) return handle;
     int error = disk_write_all(disk, handle, data, size, 0);
@@ -236,6 +236,6 @@ int64_t disk_read_file(const struct disk *disk, const char *directory, const cha
     int handle = disk->open(disk->context, path, O_RDONLY, 0);
     if (handle < 0) return handle;
     int64_t size = disk_read_all(disk, handle, out, room, 0);
-    (void)disk->close(disk->context, handle); /* ignore the error: nothing was written */
+    (void)disk->close(disk->context, handle); /* ignore the error: the file was only read */
     return size;
 }

@@ -183,7 +183,7 @@ int archive_look(const struct archive *archive, uint64_t base, struct archive_in
     int handle = archive->disk->open(archive->disk->context, path, O_RDONLY, 0);
     if (handle < 0) return handle;
     int error = archive_look_at(archive, handle, base, out, out_problem);
-    (void)archive->disk->close(archive->disk->context, handle); /* ignore the error: nothing was written */
+    (void)archive->disk->close(archive->disk->context, handle); /* ignore the error: the file was only read */
     return error;
 }
 
@@ -193,7 +193,7 @@ int archive_delete(const struct archive *archive, uint64_t base) {
     const struct disk *disk = archive->disk;
     char path[ARCHIVE_PATH_SIZE];
     archive_name_path(archive, base, ".sum", path);
-    (void)disk->unlink(disk->context, path); /* ignore errors: a summary is optional */
+    (void)disk->unlink(disk->context, path); /* ignore errors: a missing summary does no harm */
     archive_path(archive, base, path);
     int error = disk->unlink(disk->context, path);
     return error ? error : disk->sync_directory(disk->context, archive->directory);

@@ -79,7 +79,7 @@ struct archive_start {
     uint8_t chain[FRAME_CHAIN_SIZE];
 };
 void archive_cursor_start(const struct archive_cursor *cursor, struct archive_start *out);
-void archive_cursor_close(struct archive_cursor *cursor); /* the argument may be NULL */
+void archive_cursor_close(struct archive_cursor *cursor); /* closes the cursor; the argument may be NULL */
 
 /* ---- Checking */
 /* Checks a whole file: the head, the checksum of the file, every frame's checksums, order and chain, and that the head

@@ -17,7 +17,7 @@
 struct heads {
     const struct disk *disk;
     char directory[HEADS_PATH_SIZE];
-    int handle;          /* open file; -1: the file does not exist */
+    int handle;          /* descriptor of the file of heads; -1: the file does not exist */
     uint64_t count;      /* number of complete entries, valid or not, without a torn last one */
     uint64_t torn_bytes; /* bytes of the torn last entry */
 };

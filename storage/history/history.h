@@ -14,15 +14,15 @@
 
 /* The tasks that a query selects: the task with an id, or all tasks with a key in the queue of that number. */
 struct history_task {
-    uint64_t id;     /* id of the task; 0: select by key */
+    uint64_t id;     /* id of the wanted task; 0: select by key */
     uint32_t queue;  /* queue of the key; 0: every queue, and no segment is skipped */
-    const void *key; /* borrowed until history_open returns */
-    size_t key_size; /* bytes; if it and `id` are 0, all frames match */
+    const void *key; /* key of the wanted tasks; borrowed until history_open returns */
+    size_t key_size; /* size of the key in bytes; if it and `id` are 0, all frames match */
 };
 
 struct history_question {
     uint64_t position; /* position of the first frame, from history_position; 0: the oldest frame */
-    uint64_t from_ns;  /* logical steady time; earlier frames are skipped */
+    uint64_t from_ns;  /* start of the time range, in logical steady time; earlier frames are skipped */
     uint64_t to_ns;    /* end of the time range, exclusive; 0: no end */
     struct history_task task;
     bool contents; /* true: return the frames with their blob areas */
@@ -59,6 +59,6 @@ uint64_t history_start(const struct history *history);    /* returns the positio
 uint64_t history_position(const struct history *history); /* returns the end of the part that was read so far */
 void history_gap(const struct history *history, struct history_gap *out);
 void history_stats(const struct history *history, struct history_stats *out);
-void history_close(struct history *history); /* the argument may be NULL */
+void history_close(struct history *history); /* closes the reader; the argument may be NULL */
 
 #endif

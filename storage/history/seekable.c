@@ -33,7 +33,7 @@ struct seekable_writer {
     uint32_t head_size;
     ZSTD_CCtx *context;
     XXH3_state_t *sum;
-    uint8_t *content; /* data of the next frame */
+    uint8_t *content; /* data of the next frame, before compression */
     size_t content_size;
     uint8_t *packed; /* buffer for a compressed frame, or for the table */
     size_t packed_room;

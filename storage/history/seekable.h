@@ -37,7 +37,7 @@ struct seekable;
 /* Reads and checks the seek table. 0; LOG_DAMAGED and a phrase in `*out_problem`; negative errno. The caller keeps the
  * handle open, and closes it. */
 int seekable_open(struct seekable **out, const struct disk *disk, int handle, const char **out_problem);
-void seekable_close(struct seekable *seekable); /* the argument may be NULL */
+void seekable_close(struct seekable *seekable); /* closes the file; the argument may be NULL */
 /* Returns the size of the unpacked data in bytes, without the head. */
 uint64_t seekable_size(const struct seekable *seekable);
 /* Returns the number of bytes read, less than `size` only at the end; LOG_DAMAGED; negative errno. */

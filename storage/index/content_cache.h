@@ -23,7 +23,7 @@ struct content_cache;
 /* Makes a cache with `memory` bytes for contents and table; the kernel assigns memory on first use. Page records take
  * another 0.04 %. NULL: out of memory, or `memory` is below CONTENT_CACHE_MEMORY_MIN. */
 struct content_cache *content_cache_new(size_t memory);
-void content_cache_free(struct content_cache *cache); /* the argument may be NULL */
+void content_cache_free(struct content_cache *cache); /* frees the cache; the argument may be NULL */
 
 struct content_put {
     uint64_t id;

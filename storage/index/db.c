@@ -146,7 +146,7 @@ int db_make(const char *directory, bool no_sync) {
     struct db db;
     if (error == 0) error = db_open(&db, fresh, 0, false, no_sync);
     if (error != 0) return error;
-    db_close(&db); /* needs no sync here: db_open has synced its first transaction */
+    db_close(&db); /* db_close needs no sync here: db_open has synced its first transaction */
     if (!no_sync) error = disk_posix.sync_directory(NULL, fresh);
     if (error == 0 && rename(fresh, directory) != 0) error = -errno;
     if (error == 0 && !no_sync) error = disk_posix.sync_directory(NULL, parent);

@@ -12,7 +12,7 @@ int calendar_state_read(struct index *index, MDB_txn *txn, uint64_t position, st
     if (!index->db.has_calendar) return 1;
     int error = db_get(&index->db, txn, DB_CALENDAR, state_key, sizeof state_key - 1, &data);
     if (error != 0) return error;
-    if (data.mv_size != sizeof *out) return 1; /* the table was written by another version */
+    if (data.mv_size != sizeof *out) return 1; /* the table was written by another version, so it is rebuilt */
     memcpy(out, data.mv_data, sizeof *out);
     return out->version == CALENDAR_VERSION && out->position == position ? 0 : 1;
 }

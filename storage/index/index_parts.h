@@ -153,7 +153,7 @@ struct ranges {
     struct range *table; /* hash table with open addressing; its capacity is a power of two */
     size_t capacity;
     size_t count;
-    uint64_t rows;  /* number of rows on disk, all ranges */
+    uint64_t rows;  /* number of rows on disk in all ranges */
     uint64_t ended; /* number of rows on disk whose tasks have ended */
     size_t bitmaps;
     struct numbers dirty;
@@ -166,10 +166,10 @@ struct run {
     atomic_uint refs;
     uint32_t level;
     uint64_t number;         /* number of the run; 0: this is the filter of the tail */
-    uint64_t count;          /* number of keys */
+    uint64_t count;          /* number of keys in the run */
     uint64_t endings_before; /* value of index.endings when the run was made */
     uint32_t chunks;
-    uint64_t blocks;     /* number of blocks of 64 bytes */
+    uint64_t blocks;     /* number of the filter's blocks of 64 bytes */
     uint64_t *fences;    /* first hash of every chunk */
     uint64_t *bloom;     /* the filter; fences and bloom are valid once is_read is true */
     atomic_bool is_read; /* fences and bloom are in memory; before that they are only on disk (index_unread.c) */
@@ -269,7 +269,7 @@ struct slot_writer {
 };
 /* ---- the batch: net effects since the last commit */
 enum change_flag {
-    CHANGE_FRESH = 1, /* the task has no row on disk */
+    CHANGE_FRESH = 1, /* the task is new, so it has no row on disk */
     CHANGE_ENDED = 2,
 };
 struct change {
@@ -377,7 +377,7 @@ struct low {
 
 /* A copy that waits for a transaction: a task's content or a commit's reply, from a segment that will be deleted. */
 struct retire_copy {
-    uint64_t id; /* id of the task; 0: the copy is a reply */
+    uint64_t id; /* id of the task whose content is copied; 0: the copy is a reply */
     uint64_t producer, sequence;
     size_t offset, size;
 };
@@ -396,7 +396,7 @@ struct whole_sweep {
 
 /* Entries and rows of a line that are kept for the line's next windows (index_read_ahead.c). */
 #define ROW_UNREAD UINT32_MAX
-#define ROW_GONE (UINT32_MAX - 1) /* the task no longer waits at this entry */
+#define ROW_GONE (UINT32_MAX - 1) /* value in `places`: the task no longer waits at this entry */
 struct read_ahead {
     struct line line;
     struct pairs pairs;   /* entries, ordered by due and id; empty: this struct is not in use */
@@ -519,8 +519,8 @@ bool ranges_ended(const struct ranges *ranges, uint64_t id);
 /* Prefetches the cache lines that ranges_ended will read. */
 void ranges_prefetch(const struct ranges *ranges, uint64_t id);
 struct range *ranges_find(const struct ranges *ranges, uint64_t number);
-int ranges_apply(struct index *index);                /* applies the batch in memory */
-int ranges_write(struct index *index, MDB_txn *txn);  /* writes the dirty ranges */
+int ranges_apply(struct index *index);                /* applies the index's batch to the ranges in memory */
+int ranges_write(struct index *index, MDB_txn *txn);  /* writes the ranges that have changed */
 void ranges_clean(struct index *index);               /* must be called after the index transaction is committed */
 int ranges_sweep(struct index *index, bool *out_did); /* does one bounded step of sweeping ranges */
 bool ranges_sweep_wanted(const struct index *index);
@@ -535,7 +535,7 @@ bool slots_sweep_wanted(struct index *index);
 /* ---- index_slots.c */
 struct slot_view {
     uint64_t slot;
-    uint64_t entries; /* number of entries, counted up to a limit */
+    uint64_t entries; /* number of the slot's entries, counted up to a limit */
     uint8_t level;
     bool is_there;
 };

@@ -67,7 +67,7 @@ void index_advise_low(struct index *index, const struct line *line, struct due l
 struct slot_sweep {
     struct index *index;
     struct low *low;    /* advice of the swept line; NULL: a sweep over all slots */
-    struct slot_key at; /* sweep of all slots: continue after this chunk */
+    struct slot_key at; /* position of a sweep of all slots: continue after this chunk */
     struct meta_record meta;
     unsigned level;
     uint64_t slot, chunk; /* slot and chunk at which the sweep of slots continues */

@@ -163,7 +163,7 @@ size_t keyring_bytes(struct keyring *keyring) {
 
 int keyring_apply(struct keyring *keyring, uint64_t id, void *data, size_t size) {
     static const uint8_t
-        nonce[crypto_stream_chacha20_NONCEBYTES]; /* nonce 0, because a key encrypts only one content */
+        nonce[crypto_stream_chacha20_NONCEBYTES]; /* the nonce may be 0, because a key encrypts only one content */
     uint8_t key[crypto_kdf_KEYBYTES];
     pthread_mutex_lock(&keyring->mutex);
     int result = key_of(keyring, id, key);

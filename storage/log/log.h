@@ -74,7 +74,7 @@ void log_close(struct log *log); /* closes the log without a sync; NULL is allow
 
 /* State before the first frame of a log that begins after position LOG_POSITION_FIRST. */
 struct log_origin {
-    uint64_t position;      /* start of the log */
+    uint64_t position;      /* position at which the new log starts */
     uint64_t previous_base; /* base of the previous segment in the original log; not 0 */
     uint32_t epoch; /* epoch of the frame before `position`; the times and the chain are also those of this frame */
     uint64_t steady_ns;

@@ -44,7 +44,7 @@ struct segment {
     uint64_t capacity;
     uint64_t end;     /* end of the segment's last frame; invalid for the current segment, which ends at log->written */
     uint64_t wall_ns; /* wall time of the segment's last frame; invalid for the current segment */
-    int handle;       /* descriptor of the segment's file; negative: not open */
+    int handle;       /* descriptor of the segment's file; negative: the file is not open */
     uint32_t users;   /* number of holds on the segment; the writer holds the current segment */
     uint64_t used;    /* value of `log->holds` at the last hold; the segment with the smallest value is closed first */
     bool retired;     /* true: the segment was removed from the table */

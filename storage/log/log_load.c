@@ -139,7 +139,7 @@ static int load_segment(struct recovery *recovery, uint64_t base, bool is_last, 
         *out_handle = handle;
         return 0;
     }
-    (void)disk->close(disk->context, handle); /* ignore the error: nothing was written */
+    (void)disk->close(disk->context, handle); /* ignore the error: the file was only read */
     return result;
 }
 

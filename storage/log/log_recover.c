@@ -24,10 +24,10 @@
 struct scan {
     struct recovery *recovery;
     struct block block;
-    uint64_t position; /* position of the next frame */
+    uint64_t position; /* position of the next frame to read */
     uint64_t scan_from;
     bool scan_from_met;
-    bool has_frame; /* true: `last` is valid */
+    bool has_frame; /* true: `last` is the header of the last frame that was read */
     struct frame_header last;
     uint64_t synced_max; /* greatest synced_to of the segment's frames, or the segment's base */
     const char *problem; /* problem of the frame at `position`; NULL: the segment is full */

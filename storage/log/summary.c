@@ -302,7 +302,7 @@ static int read_head(struct asking *asking, uint64_t base) {
 }
 
 static void add_range(struct summary_answer *answer, uint64_t from, uint64_t to) {
-    if (from == to) return; /* no frame starts in this part */
+    if (from == to) return; /* no frame starts in this part, so there is no range */
     if (answer->count > 0 && answer->ranges[answer->count - 1].to == from)
         answer->ranges[answer->count - 1].to = to;
     else

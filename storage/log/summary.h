@@ -43,7 +43,7 @@ struct summary {
 /* Makes an empty summary for a segment with `capacity` bytes of frames; its filter takes 1/32 of that. NULL: out of
  * memory. */
 struct summary *summary_new(uint64_t base, uint64_t capacity);
-void summary_free(struct summary *summary); /* the argument may be NULL */
+void summary_free(struct summary *summary); /* frees the summary; the argument may be NULL */
 
 /* Adds the next frame of the segment, which must start within the capacity. NULL `body`: a seal. */
 void summary_add(struct summary *summary, const struct frame_header *header, const Tarry__FrameBody *body);
@@ -69,11 +69,11 @@ uint64_t summary_key_hash(uint32_t queue, const void *key, size_t key_size);
 
 /* A range of log positions that may have matching frames. */
 struct summary_range {
-    uint64_t from; /* position at which a frame starts */
+    uint64_t from; /* start of the range, at the start of a frame */
     uint64_t to;   /* exclusive */
 };
 struct summary_answer {
-    uint64_t end; /* end of the segment, as in struct summary */
+    uint64_t end; /* end of the segment that the summary describes */
     uint64_t first_ns;
     uint64_t last_ns;
     size_t count;                 /* number of ranges; 0: certainly no record of the segment matches */

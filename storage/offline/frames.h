@@ -37,7 +37,7 @@ struct frames {
 enum frames_result {
     FRAMES_END = 1,
     FRAMES_GAP,     /* frames from gap_from to gap_to are in neither archive nor log; `at` is after the gap */
-    FRAMES_DAMAGED, /* the error message is in the store */
+    FRAMES_DAMAGED, /* the archive or the log is damaged; the error message is in the store */
 };
 
 /* Opens archive and log. Returns 0, or STORE_REFUSED with an error message in the store. */

@@ -20,7 +20,7 @@ struct contents {
     bool has_listed; /* true: the archive was listed, and `bases` has its segments */
     uint64_t *bases;
     size_t base_count;
-    struct archive_cursor *cursor; /* cursor in one archive file */
+    struct archive_cursor *cursor; /* cursor in the archive file of `cursor_base` */
     uint64_t cursor_base;
 };
 

@@ -33,8 +33,8 @@ struct lanes;
 struct authorizer {
     struct lanes *lanes;
     struct inbox *inbox; /* the core's inbox */
-    struct door *door;   /* set by authorizer_start */
-    bool is_open;        /* --unsafe-no-tokens is set */
+    struct door *door;   /* the door; set by authorizer_start */
+    bool is_open;        /* true: --unsafe-no-tokens is set */
     char path[AUTHORIZER_PATH_SIZE];
     pthread_mutex_t mutex; /* guards the members below, up to `mark` */
     struct access_set *set;
@@ -91,7 +91,7 @@ bool authorizer_stays(struct authorizer *authorizer, uint64_t principal);
 
 /* Origin of a request. It is known from the connection, never from the bytes of the request. */
 enum authorizer_side {
-    SIDE_CLIENT,  /* a connection to the door */
+    SIDE_CLIENT,  /* the requester is a client with a connection to the door */
     SIDE_GATEWAY, /* made in this process: for a client of another protocol or the broker itself (broker/gateway) */
     SIDE_PEER     /* the other node of the pair, which proved its identity by the key */
 };

@@ -26,7 +26,7 @@
 struct numbers_call {
     struct call call; /* must be the first member */
     const struct http_needs *needs;
-    uint64_t to; /* connection to answer */
+    uint64_t to; /* id of the connection that gets the metrics */
     struct arena arena;
     Tarry__Request request;
     Tarry__Stats stats;

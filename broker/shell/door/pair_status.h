@@ -20,7 +20,7 @@ struct pair_status {
     struct run *run;
     struct clock *clock;
     struct endpoints *endpoints;
-    struct tls *tls; /* NULL: no TLS */
+    struct tls *tls; /* this broker's certificates; NULL: no TLS */
     const struct disk_hang *hang;
     struct log *log;
     struct node *node;

@@ -229,7 +229,7 @@ static bool expect_size(struct call *call, size_t size) {
     struct rpc_context *context = (struct rpc_context *)call;
     struct rpc *rpc = context->rpc;
     const size_t before = context->expected;
-    if (before == 0) return true; /* a short reply: nothing is reserved */
+    if (before == 0) return true; /* nothing is reserved for a short reply */
     context->expected = size > 0 ? size : 1;
     /* A negative difference wraps around: addition is modulo 2^64. */
     atomic_fetch_add(&rpc->expected, context->expected - before);

@@ -67,8 +67,8 @@ struct rpc;
 struct rpc_context {
     struct call call; /* must be the first member */
     struct rpc *rpc;
-    struct rpc_context *next;           /* the next free context */
-    uint64_t from;                      /* id of the connection */
+    struct rpc_context *next;           /* next context in the list of free contexts */
+    uint64_t from;                      /* id of the requester's connection */
     struct access_principal *principal; /* the requester; held until it has its reply */
     size_t size;                        /* bytes counted against the principal's limit; 0: not counted */
     char peer[PEER_SIZE_MAX + 1];
@@ -88,7 +88,7 @@ struct rpc_needs {
     const struct config *config;
     const struct datadir *dir;
     const struct run *run;
-    const struct peer_key *peer_key; /* set in a pair */
+    const struct peer_key *peer_key; /* key for proofs between the two nodes; set in a pair */
     struct log *log;
     struct inbox *inbox;
     struct lone *lone;

@@ -257,7 +257,7 @@ static void prune(struct archivist *archivist) {
     struct archive_pruning pruning;
     archivist->pruned_ns = monotonic_ns();
     if (limits.before_wall_ns == 0 && limits.bytes_max == UINT64_MAX) return;
-    /* Leave an empty mount point unchanged. */
+    /* Prune nothing in a directory that is not this broker's archive, such as an empty mount point. */
     if (check_owner(archivist) != 0) return;
     int lock = archive_lock(&archivist->archive);
     if (lock < 0) return;
@@ -288,7 +288,7 @@ static uint64_t take_wanted(struct archivist *archivist, uint64_t wait_ns) {
 
 static void *archivist_run(void *argument) {
     struct archivist *archivist = argument;
-    uint64_t base = 0; /* requested, but not archived yet */
+    uint64_t base = 0; /* base of the segment that was requested and is not archived yet; 0: none */
     /* On Linux, a thread id makes setpriority affect this thread only. */
     if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS) != 0)
         logfmt("priority_unchanged", "thread=tarry-archive reason=\"%s\"", strerror(errno));

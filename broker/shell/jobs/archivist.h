@@ -59,7 +59,7 @@ struct archivist_needs {
 
 struct archivist {
     struct archivist_needs needs;
-    struct log *log; /* set by archivist_start */
+    struct log *log; /* the log; set by archivist_start */
     bool on;
     struct archive archive; /* the archive, for reading through the plain disk; valid even if `on` is false */
     char directory[ARCHIVE_PATH_SIZE];
@@ -73,7 +73,7 @@ struct archivist {
     uint64_t wanted;         /* base of the segment to archive; 0: none */
     struct archive_count count;
 
-    /* used by the archivist's thread only */
+    /* The following members are used by the archivist's thread only. */
     struct disk disk; /* the disk for writing; fails at a stop and when the reserve would be used */
     bool is_same_disk;
     bool swept; /* leftover temporary files were deleted */

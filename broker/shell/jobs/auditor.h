@@ -46,7 +46,7 @@ struct auditor {
     struct audit_list waits; /* long polls that found nothing yet */
     bool stop;
 
-    /* used by the auditor thread only */
+    /* The following members are used by the auditor thread only. */
     struct arena arena; /* memory of the page */
     struct queue_names names;
 };

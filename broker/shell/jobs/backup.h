@@ -41,15 +41,15 @@ struct backup_needs {
     struct disk_space *disk_space;
     struct log *log;
     struct index *index;
-    const struct archivist *archivist; /* the archive to copy */
+    const struct archivist *archivist; /* the archive whose files are copied, too */
     struct node *node;
 };
 
 /* A file of the copy, and the place of its bytes. */
 struct backup_file {
-    char *name;     /* name in the copy */
+    char *name;     /* name of the file in the copy */
     char *path;     /* path in this data directory; NULL: the bytes are in `bytes` or in the copied index */
-    uint8_t *bytes; /* content made for the copy */
+    uint8_t *bytes; /* content that was made for the copy */
     uint64_t size;
 };
 
@@ -66,10 +66,10 @@ struct backup_slot {
     enum backup_state state;
     uint64_t number;
     uint64_t asked_ns;  /* CLOCK_MONOTONIC, time of the last request for this backup */
-    struct waited idle; /* time without a request */
+    struct waited idle; /* time without a request for this backup */
     bool with_archive;
     bool is_peers; /* the requester is the other node of the pair, which fetches its snapshot by this backup */
-    uint64_t read; /* bytes that were read so far */
+    uint64_t read; /* bytes of the backup that were read so far */
     struct index_copy *copy; /* the copying of the index; valid in BACKUP_COPYING */
     int index_handle;        /* descriptor of the copied index, an unnamed file; -1: none */
     uint64_t index_position;
@@ -89,7 +89,7 @@ struct backup {
     struct item **last;
     bool stop;
 
-    /* used by the backup thread only */
+    /* The following members are used by the backup thread only. */
     struct backup_slot slots[BACKUPS_MAX];
     uint64_t number_last;
     uint8_t *block; /* buffer of BACKUP_READ_MAX bytes */

@@ -26,7 +26,7 @@ struct search {
         queues; /* numbers of the queue and of former queues with its name; empty: the task is named by id */
     struct core_past *past;
     size_t room;       /* maximum number of tasks in `past` */
-    bool is_exhausted; /* the request's arena is exhausted */
+    bool is_exhausted; /* the memory of the request's arena is used up */
 };
 
 static bool is_range(const struct search *search) {

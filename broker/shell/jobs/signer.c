@@ -196,6 +196,6 @@ void signer_retire(struct signer *signer, uint64_t kept_from) {
 void signer_stop(struct signer *signer) {
     if (signer->due_ns != 0) sign(signer);
     heads_close(&signer->heads);
-    sodium_free(signer->secret); /* wipes the key; NULL is allowed */
+    sodium_free(signer->secret); /* this wipes the key; NULL is allowed */
     signer->secret = NULL;
 }

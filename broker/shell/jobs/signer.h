@@ -23,7 +23,7 @@ struct log;
 
 struct signer {
     const struct datadir *dir;
-    struct log *log;            /* set by signer_start */
+    struct log *log;            /* the log; set by signer_start */
     struct sign_secret *secret; /* guarded by libsodium; NULL: nothing is signed */
     struct heads heads;
     struct head last;               /* the last signed head; number 0: none */

@@ -96,7 +96,7 @@ static bool has_epoch(const struct log_epochs *epochs, uint32_t epoch) {
  * had the epoch of the frame before the beginning, although it has reported all its epochs that far back. */
 static bool is_retired(const struct log_epochs *own, const struct log_epochs *others, uint64_t common) {
     if (own->start == LOG_POSITION_FIRST || own->count == 0) return false;
-    bool is_all = others->count < FOLLOW_EPOCHS_MAX; /* false: only the newest epochs were reported */
+    bool is_all = others->count < FOLLOW_EPOCHS_MAX; /* false: the other node has reported only its newest epochs */
     bool is_told = others->start < own->start || (is_all && others->start == own->start);
     return common < own->start || (is_told && !has_epoch(others, own->items[0].epoch));
 }
@@ -146,7 +146,7 @@ int follow_wire_tell_chain(struct log *log, const Tarry__Follow *follow, uint8_t
     if (body->verdict != TARRY__FOLLOW_REPLY__VERDICT__CUT_TO) return 0;
     int error = log_point(log, body->cut, &point);
     if (error == LOG_RETIRED || error == LOG_WITHIN || error == LOG_END)
-        return 0; /* there is no frame to compare with */
+        return 0; /* this log has no frame to compare with */
     if (error != 0 || !is_told(follow, point.epoch)) return error;
     memcpy(chain, point.chain, FRAME_CHAIN_SIZE);
     body->chain = (ProtobufCBinaryData){FRAME_CHAIN_SIZE, chain};

@@ -17,7 +17,7 @@
 
 struct missed_redactions {
     struct blocking_rpc *blocking_rpc;
-    Tarry__FrameBody *kept; /* from an earlier snapshot, not yet carried out; NULL: none */
+    Tarry__FrameBody *kept; /* redactions of an earlier snapshot that are not carried out yet; NULL: none */
     Tarry__Record *
         *records; /* redactions of an earlier snapshot, borrowed from `kept`, followed by those of this snapshot */
     size_t own;   /* index of the first record of this snapshot */

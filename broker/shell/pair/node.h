@@ -89,7 +89,7 @@ struct node_needs {
 struct sync_point {
     uint64_t position; /* position up to which this sync made the log durable; 0: unused entry */
     uint64_t frames;   /* number of frames before `position` since this node leads */
-    uint64_t ns;       /* MONOTONIC; time of the write */
+    uint64_t ns;       /* MONOTONIC; time at which the frames were written */
 };
 #define SYNC_POINTS 1024u
 
@@ -139,23 +139,23 @@ struct node_news {
 struct node_peer {
     uint8_t member[MEMBER_ID_SIZE]; /* zeros: unknown */
     char url[CONFIG_TEXT_SIZE];
-    uint64_t heard_ns; /* MONOTONIC; 0: never */
+    uint64_t heard_ns; /* MONOTONIC; when the other node was last heard; 0: never */
     uint32_t epoch;    /* newest epoch that the other node has led or promised, by its own report */
     uint64_t durable;
     uint64_t applied;
     struct copy_progress progress; /* estimate of the follower's catch-up; the follower is this node or the other one */
-    /* valid while this node leads */
+    /* The following members are valid while this node leads. */
     uint64_t copied, copy_bytes;  /* bytes copied and size of the snapshot that the follower fetches; 0: none */
-    struct copy_progress copying; /* estimate for that snapshot */
+    struct copy_progress copying; /* estimate of the time until that snapshot is copied */
     uint64_t frames;              /* number of frames before `durable` since this node leads */
     uint64_t lacks_since_ns;      /* MONOTONIC; when the first frame behind `durable` was written; 0: no such frame */
-    /* valid while this node follows */
+    /* The following members are valid while this node follows. */
     struct node_lag lag; /* this node's lag, as the leader last reported it */
 };
 
 /* A message of the rules for an operator. */
 struct node_said {
-    const char *sentence; /* static; NULL: no message */
+    const char *sentence; /* the message, a static string; NULL: no message */
     uint32_t epoch;       /* epoch of the other node that the sentence mentions; 0: none */
 };
 
@@ -184,7 +184,7 @@ struct node_leading {
     uint64_t frame_count; /* number of frames before `written` */
     struct item *audits;  /* calls that wait for a confirmation (R3) */
     uint64_t audits_question;
-    struct log_bytes frames;  /* frames to send */
+    struct log_bytes frames;  /* frames to send with the answer */
     const uint8_t *requester; /* disk id of the node whose question is being handled; NULL: none */
     /* The last comparison that found a follower's end not in this log (R8). A comparison reads much of the log, so its
      * answer may come too late for the follower's first question. The next question uses this stored result, which
@@ -220,8 +220,8 @@ struct fresh_wait {
 
 struct node {
     struct node_needs needs;
-    struct log *log;     /* set by node_recovered */
-    struct index *index; /* set by node_recovered */
+    struct log *log;     /* the log; set by node_recovered */
+    struct index *index; /* the index; set by node_recovered */
     bool on;
     bool is_new; /* the directory never belonged to a pair */
     struct hard_state hard_state;
@@ -247,25 +247,25 @@ struct node {
     struct node_news news;
     struct digests digests;
     struct node_peer peer;
-    char problem[COORDINATOR_MESSAGE_SIZE]; /* a sentence; "": no problem */
+    char problem[COORDINATOR_MESSAGE_SIZE]; /* problem that needs an operator, as a sentence; "": no problem */
     struct coordinator_session session;     /* session with the coordinator; all zeros: unknown */
     char doubt[COORDINATOR_MESSAGE_SIZE];   /* why the record could not be read or is not believed; "": the last read
                                                succeeded */
     uint64_t doubt_ns;                      /* MONOTONIC; when `doubt` began */
     uint64_t role_since_ms;                 /* logical time */
     uint64_t took_over_ms;                  /* logical time when this follower became the leader; 0: it did not */
-    char primary[CONFIG_TEXT_SIZE];         /* URL; empty: unknown */
+    char primary[CONFIG_TEXT_SIZE];         /* URL of the primary; empty: unknown */
     struct alone alone;                     /* whether this leader serves alone; written by the pair thread only */
     struct node_teller teller;              /* the client of the last command */
     struct pair shown;                      /* copy of the rules' state for other threads */
     bool settled;                           /* true: this node leads, or follows a leader that has answered */
     bool left;                              /* this node has finished node_take_leave */
 
-    /* for the core thread only */
+    /* The following members are used by the core thread only. */
     struct alone alone_recorded; /* state that the log has recorded in this epoch */
     uint64_t alone_since_ms;     /* logical steady time since when this node serves alone */
 
-    /* for the pair thread only */
+    /* The following members are used by the pair thread only. */
     pthread_t thread;
     struct pair pair;
     struct rpc_client *rpc_client;
@@ -456,7 +456,7 @@ void node_look_wishes(struct node *node);
 /* Adjusts the waiting questions after this process was stopped for a while. */
 void node_wishes_overslept(struct node *node);
 uint64_t node_wishes_timer(const struct node *node); /* MONOTONIC */
-void node_refuse_wishes(struct node *node);          /* called when this node stops */
+void node_refuse_wishes(struct node *node);          /* refuses all waiting questions, because this node stops */
 /* Notes that the leader of `epoch`, asked at `asked_ns` (BOOTTIME), has reported `known` as acknowledged. */
 void node_fresh_heard(struct node *node, uint32_t epoch, uint64_t asked_ns, uint64_t known);
 /* Logs a message for an operator once, and shows it in the status until this node leads or follows. `sentence` is

@@ -169,7 +169,7 @@ static void hear_clock(struct node *node, const Tarry__FollowReply *body) {
     clock_gettime(CLOCK_BOOTTIME, &boot);
     uint64_t boot_ns = (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec;
     if (leader_clock_hear(clock, now, boot_ns) && !datadir_note_boot(node->needs.dir, clock->noted_steady_ns))
-        clock->noted_steady_ns = 0; /* nothing was stored, so the next answer tries again */
+        clock->noted_steady_ns = 0; /* the value was not stored, so the next answer tries again */
 }
 
 static void note_leader(struct node *node, const Tarry__FollowReply *body) {

@@ -183,7 +183,7 @@ int node_open(struct node *node, const struct node_needs *needs, char message[DA
     pthread_mutex_init(&node->mutex, NULL);
     monotonic_cond_init(&node->changed);
     monotonic_cond_init(&node->settled_changed);
-    node_news_empty(&node->news); /* initialise it before any other thread may post */
+    node_news_empty(&node->news); /* initialise the lists before any other thread may post */
     if (read_hard_state(node, message) != 0) return 1;
     if (!snapshot_is_wanted(needs->dir->path)) return 0;
     return snapshot_fetch(needs->dir, needs->config->peer, needs->peer_key, needs->credentials, message);

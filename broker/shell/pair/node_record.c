@@ -24,7 +24,7 @@ struct record_word {
     struct record_client record_client;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    bool is_heard; /* the coordinator has answered */
+    bool is_heard; /* true: the coordinator has answered */
     _Atomic bool is_over;
 };
 

@@ -23,7 +23,7 @@
 struct record_client_access {
     const char *url;
     const char *credentials; /* file with user:password; only its owner may have access to it */
-    const char *ca;          /* PEM files for etcds:// */
+    const char *ca;          /* PEM file of CAs, for etcds:// */
     const char *certificate;
     const char *key; /* PEM file; only its owner may have access to it */
 };
@@ -51,7 +51,7 @@ struct record_client {
     uint8_t member[MEMBER_ID_SIZE];
     uint32_t presence_ms;                 /* lifetime of a presence, as in coordinator_options */
     bool swaps;                           /* true: the current call is a compare-and-set */
-    enum record_client_question question; /* question of the current read */
+    enum record_client_question question; /* question that the current read asks */
     uint64_t heard;                       /* number of the question that the leader has answered, as last read */
     struct coordinator_call summons;      /* reads the other node's question */
     _Atomic bool summons_under_way;

@@ -35,7 +35,7 @@ struct clock_origin {
 };
 
 struct clock_state {
-    struct instant now;   /* the last time that was returned */
+    struct instant now;   /* the last time that this clock returned */
     uint64_t steady_from; /* steady time at `boot_from` */
     uint64_t boot_from;   /* BOOTTIME at which steady time was `steady_from` */
     struct sample high;   /* sample at which the wall last advanced: real_ns = now.wall_ns */

@@ -24,9 +24,9 @@ enum option_kind {
     OPTION_BACKOFF,
     OPTION_MODE,
     OPTION_SOLO,
-    OPTION_LISTEN,  /* may be repeated; the values are added. Values of the command line replace those of the file */
-    OPTION_ORIGINS, /* may be repeated; the values are added */
-    OPTION_NETWORKS /* may be repeated; the values are added */
+    OPTION_LISTEN,  /* URLs; the option may be repeated. Values of the command line replace those of the file */
+    OPTION_ORIGINS, /* list of origins; the option may be repeated */
+    OPTION_NETWORKS /* list of networks; the option may be repeated */
 };
 
 struct option {
@@ -309,7 +309,7 @@ static int option_set(struct config *config, const struct option *option, const 
     void *field = (char *)config + option->offset;
     if (option->kind == OPTION_TEXT) return text_set(option, field, value, message);
     if (option->kind == OPTION_LISTEN && !config->listens)
-        config->listen[0] = '\0'; /* the first value replaces the default */
+        config->listen[0] = '\0'; /* the first given value replaces the default */
     if (option->kind == OPTION_LISTEN) config->listens = true;
     if (option->kind == OPTION_LISTEN || option->kind == OPTION_ORIGINS || option->kind == OPTION_NETWORKS)
         return list_add(option, field, value, message);

@@ -85,7 +85,7 @@ struct config {
     char coordinator_ca[CONFIG_TEXT_SIZE];
     char coordinator_certificate[CONFIG_TEXT_SIZE];
     char coordinator_key[CONFIG_TEXT_SIZE];
-    uint64_t replication;   /* an enum replication */
+    uint64_t replication;   /* mode of replication: an enum replication */
     uint64_t solo_after_ms; /* how long the primary waits for a silent follower before it continues alone; SOLO_NEVER;
                                SOLO_UNSAID: default */
     uint64_t failover_after_ms; /* how long the follower waits for a silent leader before it takes over; 0: default */

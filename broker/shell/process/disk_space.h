@@ -12,7 +12,7 @@
 struct log;
 
 struct disk_space {
-    const char *path;            /* the data directory */
+    const char *path;            /* path of the data directory */
     struct disk_reserve reserve; /* constant, except `low`, which the core thread owns */
     uint64_t looked_ns;          /* CLOCK_MONOTONIC of the last reading of the free space; core thread only */
     uint64_t free;               /* free bytes at the last reading; core thread only */

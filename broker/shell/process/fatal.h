@@ -8,7 +8,7 @@
 #include "arena.h"
 
 #define EXIT_REFUSED 1
-#define EXIT_STORAGE 4 /* the disk failed (LOG-4) */
+#define EXIT_STORAGE 4 /* exit status: the disk failed (LOG-4) */
 
 /* Describes a negative result of storage, for a log line. */
 const char *storage_error(int error);

@@ -90,7 +90,7 @@ static uint64_t hash_of(const char *sentence) {
 bool logfmt_repeat_due(struct logfmt_repeat *repeat, const char *sentence, uint64_t now_s, uint64_t *out_count) {
     uint64_t hash = hash_of(sentence);
     bool is_other = repeat->count == 0 || repeat->sentence_hash != hash;
-    bool is_over = now_s > repeat->next_s + LOGFMT_REPEAT_MAX_S; /* the problem had ended and occurs again */
+    bool is_over = now_s > repeat->next_s + LOGFMT_REPEAT_MAX_S; /* the same problem had ended, and occurs again */
     if (is_other || is_over) *repeat = (struct logfmt_repeat){.sentence_hash = hash, .next_s = now_s};
     *out_count = ++repeat->count;
     if (now_s < repeat->next_s) return false;

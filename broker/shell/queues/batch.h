@@ -43,7 +43,7 @@ struct batches {
     pthread_cond_t freed; /* uses CLOCK_MONOTONIC */
     struct batch *free;
     unsigned made;
-    bool stops; /* true: the process is stopping */
+    bool stops; /* true: the process is stopping, so batch_take does not wait */
     bool is_awaited;
     struct inbox *inbox; /* this inbox is nudged when a batch is free again after batches_has_none returned true */
 };

@@ -19,7 +19,7 @@ struct applier {
     struct core *core;
     struct node *node;
     struct log_cursor *cursor;
-    struct arena arena; /* memory of the frame's body */
+    struct arena arena; /* memory of the frame that is being applied */
     struct frame_header header;
     Tarry__FrameBody *body; /* body of a frame that was read but does not fit into memory yet; NULL: none */
 };

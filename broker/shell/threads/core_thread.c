@@ -195,7 +195,7 @@ static void pack_answers(struct core_thread *core_thread) {
             continue;
         }
         if (is_refused) {
-            reply->ticket = 0; /* nothing is read for this reply */
+            reply->ticket = 0; /* a refused reply needs no content, so nothing is read */
             message = reply_pack_refusal(TARRY__CODE__BUSY, NULL);
         } else if (reply->commit != NULL)
             message = reply_pack_commit(reply->commit, reply->commit_size, reply->after);

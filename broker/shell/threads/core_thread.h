@@ -78,7 +78,7 @@ struct core_thread {
     size_t stamped;        /* number of the batch's deliveries in which the lane's turn is set */
     struct watchdog watchdog;
     uint64_t looked_ns;     /* CLOCK_BOOTTIME of the last inbox_look */
-    struct applier applier; /* used while another node leads */
+    struct applier applier; /* applies the leader's frames while another node leads */
     bool clock_held;
     bool is_lent; /* another thread does this thread's work (inbox_borrow) */
 };

@@ -14,7 +14,7 @@
 /* A delivery or reply that waits for the disk or for memory, with copies of all its data: it outlives its batch. */
 struct cold_item {
     struct cold_item *next;
-    struct arena arena; /* memory of the copies */
+    struct arena arena; /* memory of the copied data */
     uint64_t end;
     bool is_reply;
     struct core_delivery delivery;

@@ -48,7 +48,7 @@ struct cold_queue {
     struct cold_item *first;
     struct cold_item **last;
     pthread_cond_t posted;
-    bool has_ended; /* no more items will be added */
+    bool has_ended; /* true: no more items will be added to the queue */
 };
 
 struct delivery_sender {

@@ -67,10 +67,10 @@ struct indexer {
     pthread_cond_t committed;
     bool stop;
 
-    /* used by the index thread only */
+    /* The following members are used by the index thread only. */
     struct index_schedule schedule;
     struct log_cursor *cursor;
-    struct window_load *window; /* the window being loaded */
+    struct window_load *window; /* the window that is being loaded */
     struct arena arena;         /* memory of frame bodies */
     struct retirement retire;
     struct eraser eraser;

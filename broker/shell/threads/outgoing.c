@@ -213,7 +213,7 @@ static int deliver(struct outgoing *outgoing, const struct core_delivery *delive
         return 0;
     }
     if (contents.gone > 0) logfmt("content_gone", "tasks=%zu last_id=%" PRIu64, contents.gone, contents.gone_id);
-    struct instant now = clock_now(needs->clock, NULL); /* time of sending */
+    struct instant now = clock_now(needs->clock, NULL); /* time at which the delivery is sent */
     size_t overdue = outgoing_drop_overdue(&contents, now.steady_ns / NS_PER_MS);
     tell_overdue(delivery, overdue);
     bool is_over = contents.count == 0 && overdue > 0; /* all tasks are overdue, so nothing can be sent */

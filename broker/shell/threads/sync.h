@@ -47,7 +47,7 @@ struct sync {
     struct group_commit group;
     struct batch
         *failed; /* batches of a stand-in thread whose sync failed; the sync thread reports the failure (LOG-4) */
-    _Atomic uint64_t took_us; /* duration of the last sync */
+    _Atomic uint64_t took_us; /* duration of the last sync, in µs */
     struct disk_hang hang;
 };
 
