@@ -22,11 +22,11 @@ enum index_effect {
     INDEX_WAIT,        /* wait `wait_ns`, or until an order arrives or the log is durable up to `wanted` */
     INDEX_SIGN,        /* sign a head */
     INDEX_LOAD_WINDOW, /* → index_schedule_sliced */
-    INDEX_ABSORB,      /* absorb at most INDEX_ABSORB_FRAMES frames that end at or below `limit`, until `records` records are
-                          uncommitted, and call index_schedule_absorbed */
-    INDEX_COMMIT,      /* → index_schedule_committed */
-    INDEX_TELL,        /* tell the core that the index has absorbed the log below `told` */
-    INDEX_ERASE,       /* after this effect and the next two, call index_schedule_sliced */
+    INDEX_ABSORB, /* absorb at most INDEX_ABSORB_FRAMES frames that end at or below `limit`, until `records` records are
+                     uncommitted, and call index_schedule_absorbed */
+    INDEX_COMMIT, /* → index_schedule_committed */
+    INDEX_TELL,   /* tell the core that the index has absorbed the log below `told` */
+    INDEX_ERASE,  /* after this effect and the next two, call index_schedule_sliced */
     INDEX_RETIRE,
     INDEX_MAINTAIN,
     INDEX_STOP,
