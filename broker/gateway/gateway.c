@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -412,7 +411,7 @@ static struct ask *ask_new(struct gateway *gateway, const struct gateway_caller 
         return NULL;
     }
     ask->principal = gateway->calls.hold(gateway->calls.argument, caller->principal);
-    snprintf(ask->peer, sizeof(ask->peer), "%s", caller->peer);
+    memcpy(ask->peer, caller->peer, strnlen(caller->peer, sizeof(ask->peer) - 1)); /* calloc has set the last NUL */
     gateway->ask_count++;
     return ask;
 }

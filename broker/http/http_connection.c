@@ -526,6 +526,16 @@ static bool begin_exchange(struct http_connection *connection, size_t size) {
     return judge(exchange) && begin_body(exchange);
 }
 
+/* Returns the size of a head with its empty line; 0: incomplete. */
+static size_t find_head_end(const char *begin, size_t size) {
+    const char *at = begin, *end = begin + size, *line_end;
+    while ((line_end = memchr(at, '\n', (size_t)(end - at))) != NULL) {
+        at = line_end + 1;
+        if (at - begin >= 4 && memcmp(at - 4, "\r\n\r\n", 4) == 0) return (size_t)(at - begin);
+    }
+    return 0;
+}
+
 /* Parses a head from the input. False: no progress is possible with the bytes received so far. */
 static bool take_head(struct http_connection *connection) {
     struct door *door = connection->server->door;
@@ -533,8 +543,8 @@ static bool take_head(struct http_connection *connection) {
     if (is_beside && !has_room_beside(connection)) return false;
     char *begin = rest_of(connection);
     size_t size = rest_size(connection);
-    const char *end = memmem(begin, size, "\r\n\r\n", 4);
-    if (end != NULL) return begin_exchange(connection, (size_t)(end + 4 - begin));
+    size_t head_size = find_head_end(begin, size);
+    if (head_size > 0) return begin_exchange(connection, head_size);
     if (is_beside) return false;
     if (size < HEAD_SIZE_MAX) {
         struct head head;

@@ -140,21 +140,24 @@ bool http_keep(struct http_exchange *exchange, size_t size) {
     return holds;
 }
 
-bool http_read_json(struct http_exchange *exchange, bool optional) {
+bool http_has_json(struct http_exchange *exchange) {
     const char *type = exchange->head.fields[HEAD_FIELD_type].text;
     bool is_json = type != NULL && strncasecmp(type, "application/json", 16) == 0 &&
                    (type[16] == '\0' || type[16] == ';' || type[16] == ' ');
+    /* A web page's form cannot send this type without a CORS preflight. */
+    if (!is_json || exchange->body.bytes == NULL)
+        http_refuse(exchange, is_json ? 400 : 415, is_json ? "invalid" : "unsupported_media_type",
+                    is_json ? "the request body is missing" : "Content-Type must be application/json");
+    return is_json && exchange->body.bytes != NULL;
+}
+
+bool http_read_json(struct http_exchange *exchange, bool optional) {
     if (exchange->body.size == 0 && optional) {
         exchange->json = json_object();
         if (exchange->json == NULL) http_refuse_memory(exchange);
         return exchange->json != NULL;
     }
-    /* A web page's form cannot send this type without a CORS preflight. */
-    if (!is_json || exchange->body.bytes == NULL) {
-        http_refuse(exchange, is_json ? 400 : 415, is_json ? "invalid" : "unsupported_media_type",
-                    is_json ? "the request body is missing" : "Content-Type must be application/json");
-        return false;
-    }
+    if (!http_has_json(exchange)) return false;
     exchange->json = json_read(&exchange->in, exchange->body.bytes, exchange->body.size);
     if (exchange->json == NULL) {
         bool is_large = exchange->in.too_large;

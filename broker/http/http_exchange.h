@@ -200,6 +200,8 @@ void http_commit_again(struct http_exchange *exchange);
 void http_lease(struct http_exchange *exchange, const struct gateway_lease_options *options,
                 void (*on_leased)(struct http_exchange *exchange, const struct gateway_leased *leased));
 
+/* Returns whether the request has a body that its head calls JSON. Otherwise the request is refused. */
+bool http_has_json(struct http_exchange *exchange);
 /* Parses the body as JSON, in a handler of a route with a body. With `optional`, a missing body counts as an empty
  * object. Returns false if the request is refused. */
 bool http_read_json(struct http_exchange *exchange, bool optional);

@@ -4,6 +4,7 @@
 
 #include "errors.h"
 #include "http_exchange.h"
+#include "json_quick.h"
 
 #define LINES_PER_COMMIT 1000u
 /* Maximum weight (json_weigh) of the lines of one commit. A line that exceeds it has a commit of its own. */
@@ -145,6 +146,23 @@ static void commit_each(struct http_exchange *exchange, const char *name, json_t
     send_ops(exchange, ops, is_single);
 }
 
+/* Commits the body's schedules without a tree of JSON values. Returns false if its JSON is not plain. */
+static bool commit_quickly(struct http_exchange *exchange, bool atomic) {
+    const struct http_body *body = &exchange->body;
+    bool is_single;
+    if (body->size > JSON_QUICK_SIZE_MAX) return false;
+    size_t most = body->size / JSON_QUICK_TASK_SIZE + 1;
+    struct ops *ops = ops_new(exchange, most < OPS_PER_COMMIT_MAX ? most : OPS_PER_COMMIT_MAX);
+    if (ops == NULL) return true; /* refused */
+    ops->commit.n_ops =
+        json_quick_schedules(&exchange->in, body->bytes, body->size, ops->commit.ops, ops->capacity, &is_single);
+    if (ops->commit.n_ops == 0) return false;
+    memset(ops->names, 0, ops->commit.n_ops * sizeof(*ops->names));
+    ops->commit.atomic = atomic;
+    send_ops(exchange, ops, is_single);
+    return true;
+}
+
 void http_commit_one(struct http_exchange *exchange, const char *name) {
     commit_each(exchange, name, exchange->json, false);
 }
@@ -278,6 +296,9 @@ static Tarry__Op *read_line(struct http_exchange *exchange) {
     size_t size = (size_t)(end - at);
     if (size > 0 && at[size - 1] == '\n') size--;
     if (size > 0 && at[size - 1] == '\r') size--;
+    Tarry__Op *quick;
+    bool is_single;
+    if (json_quick_schedules(&exchange->in, at, size, &quick, 1, &is_single) == 1 && is_single) return quick;
     json_t *value = json_read(&exchange->in, at, size);
     bool is_kept = value != NULL && json_array_append_new(exchange->json, value) == 0;
     Tarry__Op *op = is_kept ? json_op_named(&exchange->in, "schedule", value) : NULL;
@@ -354,6 +375,7 @@ void handle_lines(struct http_exchange *exchange) {
 void handle_tasks_post(struct http_exchange *exchange) {
     bool atomic = false;
     if (!http_parameters_only(exchange, "atomic") || !http_parameter_bool(exchange, "atomic", &atomic)) return;
+    if (!http_has_json(exchange) || commit_quickly(exchange, atomic)) return;
     if (http_read_json(exchange, false)) commit_each(exchange, "schedule", exchange->json, atomic);
 }
 

@@ -9,9 +9,14 @@ static bool refuse(struct head_refusal *out, unsigned status, const char *senten
     return false;
 }
 
+/* The bytes of a token (RFC 9110, 5.6.2). */
+static const bool token_bytes[256] = {
+    ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['!'] = true, ['#'] = true, ['$'] = true,
+    ['%'] = true,         ['&'] = true,         ['\''] = true,        ['*'] = true, ['+'] = true, ['-'] = true,
+    ['.'] = true,         ['^'] = true,         ['_'] = true,         ['`'] = true, ['|'] = true, ['~'] = true};
+
 static bool is_token(unsigned char c) {
-    if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')) return true;
-    return c != 0 && strchr("!#$%&'*+-.^_`|~", c) != NULL;
+    return token_bytes[c];
 }
 
 static char lower(char c) {
@@ -232,15 +237,18 @@ static bool read_body(struct head *head, bool is_old, struct head_refusal *out) 
 /* Returns the end of the head; 0: incomplete. `*out_is_bad`: a line does not end in CR LF, or contains a byte that no
  * line may contain. */
 static size_t find_end(const char *bytes, size_t size, bool *out_is_bad) {
+    /* Bytes that a line may not contain, and those of its end. */
+    static const bool special[256] = {[0 ... '\t' - 1] = true, ['\t' + 1 ... ' ' - 1] = true, [0x7f] = true};
     *out_is_bad = false;
     for (size_t i = 0; i < size; i++) {
         unsigned char c = (unsigned char)bytes[i];
+        if (!special[c]) continue;
         if (c == '\r') {
             if (i + 1 < size && bytes[i + 1] != '\n') *out_is_bad = true;
         } else if (c == '\n') {
             if (i == 0 || bytes[i - 1] != '\r') *out_is_bad = true;
             if (i >= 3 && bytes[i - 3] == '\r' && bytes[i - 2] == '\n') return i + 1;
-        } else if ((c < ' ' && c != '\t') || c == 0x7f) {
+        } else {
             *out_is_bad = true;
         }
         if (*out_is_bad) return 0;

@@ -71,9 +71,13 @@ void json_scan_begin(struct json_scan *scan) {
 
 /* Returns the end of the string, or `end`. */
 static const char *scan_string(struct json_scan *scan, const char *at, const char *end) {
-    bool is_escaped = scan->is_escaped;
-    for (; at < end && (is_escaped || *at != '"'); at++) is_escaped = !is_escaped && *at == '\\';
-    scan->is_escaped = is_escaped;
+    if (scan->is_escaped && at < end) at++;
+    scan->is_escaped = false;
+    for (; at < end && *at != '"'; at++) {
+        if (*at != '\\') continue;
+        scan->is_escaped = ++at == end;
+        if (scan->is_escaped) break;
+    }
     scan->in_string = at == end;
     return at < end ? at + 1 : end;
 }
@@ -87,6 +91,10 @@ static void scan_value(struct json_scan *scan, char c) {
     if ((c == '}' || c == ']') && scan->depth > 0) scan->depth--;
 }
 
+/* Bytes outside of strings that scan_value or a string's begin need. */
+static const bool weighs[256] = {
+    [','] = true, [':'] = true, ['{'] = true, ['['] = true, ['}'] = true, [']'] = true, ['"'] = true};
+
 void json_scan(struct json_scan *scan, const char *text, size_t size) {
     for (const char *at = text, *end = text + size; at < end;) {
         if (scan->in_string) {
@@ -94,10 +102,11 @@ void json_scan(struct json_scan *scan, const char *text, size_t size) {
             continue;
         }
         char c = *at++;
+        if (!weighs[(unsigned char)c]) continue;
         scan->in_string = c == '"';
         if (c == '"')
             scan->weight += STRING_WEIGHT;
-        else if (c < '0' || c > '9')
+        else
             scan_value(scan, c);
     }
 }

@@ -1,6 +1,7 @@
 /* json_out.c: see json_out.h. */
 #include "json_out.h"
 
+#include <assert.h>
 #include <math.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -213,10 +214,14 @@ void out_token(struct text *out, const char *name, const Tarry__Token *token) {
     out_token_value(out, token->epoch, token->position);
 }
 
+#define TIME_NAME_MAX 60u
 void out_time(struct text *out, const char *name, uint64_t ms) {
-    char text[RFC3339_TEXT_SIZE], key[64];
+    char text[RFC3339_TEXT_SIZE], key[TIME_NAME_MAX + sizeof("_ms")];
+    const size_t size = strlen(name);
     if (ms == 0) return;
-    snprintf(key, sizeof(key), "%s_ms", name);
+    assert(size <= TIME_NAME_MAX);
+    memcpy(key, name, size);
+    memcpy(key + size, "_ms", sizeof("_ms"));
     out_number(out, key, ms);
     out_text(out, name, rfc3339_format(ms, text));
 }

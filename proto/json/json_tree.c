@@ -4,135 +4,85 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "check.h"
-
-#define DIGITS_MAX 18 /* any integer of at most 18 digits fits into an int64_t */
+#include "json_lexer.h"
 
 /* ---- reading */
 
-struct reader {
-    const char *at, *end;
-};
+static json_t *read_value(struct json_lexer *lexer);
 
-static json_t *read_value(struct reader *reader);
-
-static void skip_blanks(struct reader *reader) {
-    while (reader->at < reader->end &&
-           (*reader->at == ' ' || *reader->at == '\n' || *reader->at == '\r' || *reader->at == '\t'))
-        reader->at++;
-}
-
-/* Returns the next character, after blanks; 0: the end. */
-static char look(struct reader *reader) {
-    skip_blanks(reader);
-    return reader->at < reader->end ? *reader->at : '\0';
-}
-
-static bool take(struct reader *reader, char character) {
-    if (look(reader) != character) return false;
-    reader->at++;
-    return true;
-}
-
-/* Reads a string's contents behind its first quote, and the last quote. NULL: not plain. */
-static const char *read_text(struct reader *reader, size_t *out_size) {
-    const char *begin = reader->at, *at = begin;
-    unsigned char all = 0;
-    for (; at < reader->end && *at != '"'; at++) {
-        unsigned char byte = (unsigned char)*at;
-        if (byte < 0x20 || byte == '\\') return NULL;
-        all |= byte;
-    }
-    if (at == reader->end) return NULL;
-    *out_size = (size_t)(at - begin);
-    reader->at = at + 1;
-    return all < 0x80 || is_utf8(begin, *out_size) ? begin : NULL;
-}
-
-static json_t *read_string(struct reader *reader) {
+static json_t *read_string(struct json_lexer *lexer) {
     size_t size;
-    const char *text = read_text(reader, &size);
+    const char *text = lex_text(lexer, &size);
     return text != NULL ? json_stringn_nocheck(text, size) : NULL;
 }
 
-static json_t *read_integer(struct reader *reader) {
-    bool is_negative = *reader->at == '-';
-    if (is_negative) reader->at++;
-    const char *begin = reader->at;
-    json_int_t number = 0;
-    for (; reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9'; reader->at++) {
-        if (reader->at - begin == DIGITS_MAX) return NULL;
-        number = number * 10 + (*reader->at - '0');
-    }
-    size_t digits = (size_t)(reader->at - begin);
-    bool is_more = reader->at < reader->end && (*reader->at == '.' || *reader->at == 'e' || *reader->at == 'E');
-    if (digits == 0 || (digits > 1 && *begin == '0') || is_more) return NULL;
-    return json_integer(is_negative ? -number : number);
+static json_t *read_integer(struct json_lexer *lexer) {
+    int64_t number;
+    return lex_integer(lexer, &number) ? json_integer(number) : NULL;
 }
 
-static json_t *read_word(struct reader *reader, const char *word, json_t *value) {
-    size_t size = strlen(word), left = (size_t)(reader->end - reader->at);
-    if (left < size || memcmp(reader->at, word, size) != 0) return NULL;
-    reader->at += size;
-    return value; /* jansson's constant for this value, which needs no json_decref */
+/* `value` is jansson's constant for the word, which needs no json_decref. */
+static json_t *read_word(struct json_lexer *lexer, const char *word, json_t *value) {
+    return lex_word(lexer, word, strlen(word)) ? value : NULL;
 }
 
 /* Reads `"name": value` of an object. */
-static bool read_member(struct reader *reader, json_t *object) {
+static bool read_member(struct json_lexer *lexer, json_t *object) {
     size_t size, before = json_object_size(object);
-    if (!take(reader, '"')) return false;
-    const char *name = read_text(reader, &size);
-    if (name == NULL || !take(reader, ':')) return false;
-    json_t *value = read_value(reader);
+    if (!lex_take(lexer, '"')) return false;
+    const char *name = lex_text(lexer, &size);
+    if (name == NULL || !lex_take(lexer, ':')) return false;
+    json_t *value = read_value(lexer);
     /* A name that comes twice is an error. */
     return value != NULL && json_object_setn_new_nocheck(object, name, size, value) == 0 &&
            json_object_size(object) == before + 1;
 }
 
-static bool read_element(struct reader *reader, json_t *array) {
-    json_t *value = read_value(reader);
+static bool read_element(struct json_lexer *lexer, json_t *array) {
+    json_t *value = read_value(lexer);
     return value != NULL && json_array_append_new(array, value) == 0;
 }
 
 /* Reads the elements or members behind the first bracket, and the last bracket. */
-static json_t *read_all(struct reader *reader, json_t *all, bool (*read_one)(struct reader *, json_t *), char last) {
-    if (all == NULL || take(reader, last)) return all;
-    while (read_one(reader, all)) {
-        if (take(reader, ',')) continue;
-        if (take(reader, last)) return all;
+static json_t *read_all(struct json_lexer *lexer, json_t *all, bool (*read_one)(struct json_lexer *, json_t *),
+                        char last) {
+    if (all == NULL || lex_take(lexer, last)) return all;
+    while (read_one(lexer, all)) {
+        if (lex_take(lexer, ',')) continue;
+        if (lex_take(lexer, last)) return all;
         break;
     }
     json_decref(all);
     return NULL;
 }
 
-static json_t *read_value(struct reader *reader) {
-    switch (look(reader)) {
+static json_t *read_value(struct json_lexer *lexer) {
+    switch (lex_look(lexer)) {
     case '{':
-        reader->at++;
-        return read_all(reader, json_object(), read_member, '}');
+        lexer->at++;
+        return read_all(lexer, json_object(), read_member, '}');
     case '[':
-        reader->at++;
-        return read_all(reader, json_array(), read_element, ']');
+        lexer->at++;
+        return read_all(lexer, json_array(), read_element, ']');
     case '"':
-        reader->at++;
-        return read_string(reader);
+        lexer->at++;
+        return read_string(lexer);
     case 't':
-        return read_word(reader, "true", json_true());
+        return read_word(lexer, "true", json_true());
     case 'f':
-        return read_word(reader, "false", json_false());
+        return read_word(lexer, "false", json_false());
     case 'n':
-        return read_word(reader, "null", json_null());
+        return read_word(lexer, "null", json_null());
     default:
-        return reader->at < reader->end ? read_integer(reader) : NULL;
+        return lexer->at < lexer->end ? read_integer(lexer) : NULL;
     }
 }
 
 json_t *json_tree_read(const char *text, size_t size) {
-    struct reader reader = {text, text + size};
-    json_t *root = read_value(&reader);
-    skip_blanks(&reader);
-    if (root == NULL || reader.at == reader.end) return root;
+    struct json_lexer lexer = {text, text + size};
+    json_t *root = read_value(&lexer);
+    lex_blanks(&lexer);
+    if (root == NULL || lexer.at == lexer.end) return root;
     json_decref(root);
     return NULL;
 }

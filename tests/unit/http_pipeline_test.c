@@ -405,6 +405,7 @@ static void a_body_that_has_not_come_whole_begins_nothing(void **state) {
     text[size - 1] = '\0';
     say(text);
     assert_sent(0, 1);
+    assert_int_equal(world.held, 0); /* the second has not begun beside the first */
     say((const char[]){last, '\0'});
     ok(0);
     assert_sent(0, 2);

@@ -1,4 +1,5 @@
-/* json_text_test.c: JSON texts: json_is_valid compared with jansson, the writer's output, and the reader's refusals. */
+/* json_text_test.c: JSON texts: json_is_valid and the quick readers compared with jansson, the writer's output, and the
+ * reader's refusals. */
 #include "json_valid.h"
 
 #include <jansson.h>
@@ -13,6 +14,7 @@
 
 #include "../random.h"
 #include "json_map.h"
+#include "json_quick.h"
 #include "json_tree.h"
 
 #define CHANGED_TEXTS 20000
@@ -184,6 +186,137 @@ static void the_quick_reader_and_writer_agree_with_jansson(void **state) {
         read += quick_ones_agree(text, size);
     }
     assert_in_range(read, CHANGED_TEXTS / 4, 5 * CHANGED_TEXTS); /* the quick reader must have accepted enough texts */
+}
+
+/* ---- schedules without a tree of values */
+
+#define TASKS_MAX 8u
+
+/* Packs the operations that json_read and json_op_named make of the text. Returns the size; 0: they refuse it. */
+static size_t pack_slowly(struct arena *arena, const char *queue, const char *text, size_t size, uint8_t *out) {
+    struct json_in in = {.arena = arena, .queue = queue};
+    json_t *root = json_read(&in, text, size);
+    bool is_single = json_is_object(root);
+    size_t count = is_single ? 1 : json_array_size(root), at = 0;
+    for (size_t i = 0; i < count; i++) {
+        Tarry__Op *op = json_op_named(&in, "schedule", is_single ? root : json_array_get(root, i));
+        at = op != NULL ? at + tarry__op__pack(op, out + at) : 0;
+        if (op == NULL) break;
+    }
+    json_decref(root);
+    return at;
+}
+
+/* Compares the quick reader with the other functions for one text. Returns whether the quick one accepted it. */
+static bool schedules_agree(const char *queue, const char *text, size_t size) {
+    static uint8_t quick[1u << 16], slow[1u << 16];
+    Tarry__Op *ops[TASKS_MAX];
+    struct arena arena;
+    bool is_single = false;
+    size_t quick_size = 0;
+    arena_init(&arena, 1u << 20);
+    struct json_in in = {.arena = &arena, .queue = queue};
+    /* A separate block, so that a sanitizer detects a read beyond the text, and that it is not needed afterwards. */
+    char *copy = malloc(size + (size == 0));
+    assert_non_null(copy);
+    memcpy(copy, text, size);
+    size_t count = json_quick_schedules(&in, copy, size, ops, TASKS_MAX, &is_single);
+    memset(copy, 'x', size);
+    free(copy);
+    for (size_t i = 0; i < count; i++) quick_size += tarry__op__pack(ops[i], quick + quick_size);
+    if (count > 0) {
+        size_t slow_size = pack_slowly(&arena, queue, text, size, slow);
+        if (slow_size != quick_size || memcmp(slow, quick, slow_size) != 0)
+            fail_msg("read differently: %.*s", (int)size, text);
+        assert_int_equal(is_single, memchr(text, '[', strspn(text, " \t\r\n") + 1) == NULL);
+    }
+    arena_deinit(&arena);
+    return count > 0;
+}
+
+static void schedules_are_read_quickly_with_the_same_result(void **state) {
+    static const char *const quick[] = {
+        "{\"queue\":\"q\",\"in\":\"30m\"}",
+        " [ { \"in_ms\" : 5 , \"queue\" : \"q\" } , {\"delay_ms\":0,\"queue\":\"\xc3\xa9\"} ] ",
+        "[{\"queue\":\"q\",\"key\":\"k\",\"in\":\"0\",\"json\":{\"order\":1,\"a\":[ 1, -2, {} , [] ],\"\":null}}]",
+        "{\"queue\":\"q\",\"at\":\"2030-01-01T00:00:00Z\",\"json\":null,\"priority\":9,\"serial\":\"s\"}",
+        "{\"queue\":\"q\",\"due_ms\":999999999999999999,\"body\":\"text\",\"priority\":0}",
+        "{\"queue\":\"q\",\"in\":\"1h\",\"json\":[true,false,\"\xf0\x9f\x98\x80\",0]}",
+    };
+    static const char *const not_quick[] = {
+        "{\"queue\":\"q\"}",
+        "{\"in\":\"1h\"}",
+        "{\"queue\":\"q\",\"in\":\"1h\",\"in_ms\":5}",
+        "{\"queue\":\"q\",\"in\":\"1h\",\"queue\":\"q\"}",
+        "{\"queue\":\"q\",\"in\":\"1h\",\"body\":\"b\",\"json\":1}",
+        "{\"queue\":\"q\",\"in\":\"1h\",\"priority\":10}",
+        "{\"queue\":\"q\",\"in\":\"1h\",\"json\":{\"a\":1,\"a\":2}}",
+        "{\"queue\":\"q\",\"in\":\"1h\",\"json\":-0}",
+        "{\"queue\":\"q\",\"in\":\"1h\",\"json\":1.5}",
+        "{\"queue\":\"q\",\"in\":\"1 fortnight\"}",
+        "{\"queue\":\"q\",\"key\":\"\",\"in\":\"1h\"}",
+        "{\"queue\":\"q\",\"when\":\"1h\"}",
+        "{\"queue\":\"q\",\"in\":\"1h\"},",
+        "{\"queue\":\"q\",\"in\":\"1h\"}{}",
+        "[]",
+        "",
+    };
+    static const char seed[] =
+        "[{\"queue\":\"orders\",\"key\":\"k\",\"in\":\"1h30m\",\"json\":{\"a\":[1,-2],\"b\":\"c\"}},"
+        "{\"in_ms\":10,\"priority\":3,\"body\":\"\xc3\xa9\",\"queue\":\"q\"}]";
+    static const char bytes[] = "{}[],:\"\\/0123456789.-truefalsn \n\x80\xc3\xa9qeyjpmshd";
+    struct random random = {17};
+    unsigned read = 0;
+    for (size_t i = 0; i < sizeof quick / sizeof quick[0]; i++)
+        if (!schedules_agree(NULL, quick[i], strlen(quick[i]))) fail_msg("not read: %s", quick[i]);
+    assert_true(schedules_agree("of the path", "{\"in\":\"1h\"}", 11));
+    assert_true(schedules_agree("of the path", quick[0], strlen(quick[0])));
+    for (size_t i = 0; i < sizeof not_quick / sizeof not_quick[0]; i++)
+        if (schedules_agree(NULL, not_quick[i], strlen(not_quick[i]))) fail_msg("read: %s", not_quick[i]);
+    for (int i = 0; i < 5 * CHANGED_TEXTS; i++) {
+        char text[sizeof seed];
+        memcpy(text, seed, sizeof seed);
+        size_t size = sizeof seed - 1;
+        for (uint64_t change = 0; change <= random_u64(&random) % 3; change++) {
+            size_t at = random_u64(&random) % size;
+            text[at] = bytes[random_u64(&random) % (sizeof bytes - 1)];
+            if (random_u64(&random) % 16 == 0) size = at + 1;
+        }
+        read += schedules_agree(i % 2 == 0 ? NULL : "p", text, size);
+    }
+    assert_in_range(read, CHANGED_TEXTS / 8, 5 * CHANGED_TEXTS); /* the quick reader accepted enough of them */
+}
+
+/* Sizes around the bounds of the quick reader: the payload, its length's bytes, names, depth. */
+static void bounds_of_the_quick_reader(void **state) {
+    static const size_t sizes[] = {1, 125, 126, 127, 128, 1021, 1022, 1023, 5000};
+    char text[8000];
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char value[5001];
+        memset(value, 'v', sizes[i]);
+        value[sizes[i]] = '\0';
+        int size = snprintf(text, sizeof text, "{\"queue\":\"q\",\"in\":\"1h\",\"json\":\"%s\"}", value);
+        assert_int_equal(schedules_agree(NULL, text, (size_t)size), sizes[i] <= 1022);
+        size = snprintf(text, sizeof text, "{\"queue\":\"q\",\"in\":\"1h\",\"body\":\"%s\"}", value);
+        assert_true(schedules_agree(NULL, text, (size_t)size));
+    }
+    for (unsigned count = 1; count < 40; count++) {
+        size_t at = (size_t)sprintf(text, "{\"queue\":\"q\",\"in\":\"1h\",\"json\":{\"n0\":0");
+        for (unsigned i = 1; i < count; i++) at += (size_t)sprintf(text + at, ",\"n%u\":%u", i, i);
+        at += (size_t)sprintf(text + at, "}}");
+        assert_int_equal(schedules_agree(NULL, text, at), count <= 16);
+        at = (size_t)sprintf(text, "{\"queue\":\"q\",\"in\":\"1h\",\"json\":");
+        memset(text + at, '[', count);
+        memset(text + at + count, ']', count);
+        text[at + 2 * count] = '}';
+        assert_int_equal(schedules_agree(NULL, text, at + 2 * count + 1), count <= 16);
+    }
+    for (unsigned count = 1; count <= TASKS_MAX + 1; count++) {
+        size_t at = (size_t)sprintf(text, "[");
+        for (unsigned i = 0; i < count; i++) at += (size_t)sprintf(text + at, "%s{\"in\":\"0\"}", i == 0 ? "" : ",");
+        at += (size_t)sprintf(text + at, "]");
+        assert_int_equal(schedules_agree("q", text, at), count <= TASKS_MAX);
+    }
 }
 
 /* The weight of a text is the same in whatever parts it is scanned. */
@@ -386,6 +519,8 @@ int main(void) {
         cmocka_unit_test(levels_are_bounded),
         cmocka_unit_test(jansson_agrees_about_changed_texts),
         cmocka_unit_test(the_quick_reader_and_writer_agree_with_jansson),
+        cmocka_unit_test(schedules_are_read_quickly_with_the_same_result),
+        cmocka_unit_test(bounds_of_the_quick_reader),
         cmocka_unit_test(a_text_in_parts_weighs_the_same),
         cmocka_unit_test(any_bytes_are_written_as_a_string),
         cmocka_unit_test(strings_are_escaped),

@@ -94,16 +94,43 @@ static size_t count_ops(const Tarry__Commit *commit, Tarry__Op__OpCase op_case) 
     return count;
 }
 
-/* Writes salt ‖ content for each operation into one piece of memory. One seed per commit generates the salts. */
+/* Random bytes for salts. A seed of the kernel yields SALTS_SIZE of them, because getrandom(2) for each commit took as
+ * long as the rest of its salts. */
+#define SALTS_SIZE 4096u
+static _Thread_local struct {
+    uint8_t bytes[SALTS_SIZE];
+    size_t left; /* the last `left` bytes are unused; the used ones are erased */
+} salts_of_thread;
+
+static void generate_salts(uint8_t *out, size_t size) {
+    uint8_t seed[randombytes_SEEDBYTES];
+    randombytes_buf(seed, sizeof(seed));
+    randombytes_buf_deterministic(out, size, seed);
+    sodium_memzero(seed, sizeof(seed));
+}
+
+static void take_salts(uint8_t *out, size_t size) {
+    if (size > SALTS_SIZE) {
+        generate_salts(out, size);
+        return;
+    }
+    if (size > salts_of_thread.left) {
+        generate_salts(salts_of_thread.bytes, SALTS_SIZE);
+        salts_of_thread.left = SALTS_SIZE;
+    }
+    uint8_t *from = salts_of_thread.bytes + SALTS_SIZE - salts_of_thread.left;
+    memcpy(out, from, size);
+    sodium_memzero(from, size);
+    salts_of_thread.left -= size;
+}
+
+/* Writes salt ‖ content for each operation into one piece of memory. */
 static bool salt_contents(struct arena *arena, const Tarry__Commit *commit, uint64_t total,
                           struct core_content *contents) {
     uint8_t *blob = arena_alloc(arena, total);
     uint8_t *salts = arena_alloc(arena, commit->n_ops * BLOB_SALT_SIZE);
     if (blob == NULL || salts == NULL) return false;
-    uint8_t seed[randombytes_SEEDBYTES];
-    randombytes_buf(seed, sizeof(seed));
-    randombytes_buf_deterministic(salts, commit->n_ops * BLOB_SALT_SIZE, seed);
-    sodium_memzero(seed, sizeof(seed));
+    take_salts(salts, commit->n_ops * BLOB_SALT_SIZE);
     for (size_t i = 0; i < commit->n_ops; i++) {
         const ProtobufCBinaryData *content = content_of(commit->ops[i]);
         if (contents[i].problem != NULL || content == NULL) continue;
