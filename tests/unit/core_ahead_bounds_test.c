@@ -135,6 +135,22 @@ static void a_task_that_departures_pass_over_is_withdrawn(void **state) {
     assert_true(delivered(f) == 1 && delivery(f)->session == other && seen.left_ms == f->now_ms);
 }
 
+/* A departure that withdraws many late leases counts each of them as work (CALM-1). */
+static void withdrawn_leases_count_as_work(void **state) {
+    struct fx *f = *state;
+    const size_t late = 40;
+    uint64_t session = consume_in_batches(f, 400, 1), due_ms = f->now_ms + DELAY_MS;
+    for (size_t i = 0; i < late; i++) schedule_first(f, "orders", 0, DELAY_MS);
+    for (size_t i = 0; i < 60; i++) schedule_first(f, "orders", 9, DELAY_MS);
+    at(f, due_ms - AHEAD_MS);
+    at(f, due_ms);
+    f->now_ms = due_ms + AHEAD_LATE_MS + 1;
+    uint64_t before = f->core->visits;
+    lane(f, session, CORE_LANE_SENT, true);
+    assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), late);
+    assert_true(f->core->visits - before >= late);
+}
+
 /* If half of a lease has passed before its delivery leaves, the broker makes a new lease, because the consumer would
  * have too little time. */
 static void after_a_long_stall_the_lease_is_a_whole_one(void **state) { /* TIME-1 */
@@ -206,6 +222,9 @@ static void consumers_without_room_do_not_narrow_the_time_ahead(void **state) {
     for (unsigned i = 0; i < 40; i++) consume(f, 1);
     uint64_t session = consume(f, 1000);
     assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);
+    uint64_t before = f->core->visits;
+    at(f, due_ms - AHEAD_MS);
+    assert_true(f->core->visits - before >= AHEAD_TAKERS_PER_LOOK_MAX); /* each of them counts as work */
     for (f->now_ms = due_ms - AHEAD_MS; f->now_ms < due_ms; f->now_ms++) at(f, f->now_ms);
     assert_int_equal(orders(f)->ahead_halvings, 0);
     assert_int_equal(session_find(f->core, session)->ahead_count, 1);
@@ -260,6 +279,7 @@ int main(void) {
         AHEAD_TEST(an_overtaken_lease_holds_up_no_other_queue),
         AHEAD_TEST(a_departure_is_as_large_as_a_delivery),
         AHEAD_TEST(a_task_that_departures_pass_over_is_withdrawn),
+        AHEAD_TEST(withdrawn_leases_count_as_work),
         AHEAD_TEST(after_a_long_stall_the_lease_is_a_whole_one),
         AHEAD_TEST(a_burst_does_not_switch_leases_ahead_off),
         AHEAD_TEST(the_shortest_span_is_one_that_acts),
