@@ -1,5 +1,5 @@
-/* core_sessions_test.c: consumers that end their session and keep their leases: their number is limited (CAP-1), and
- * the sessions last as long as the leases. */
+/* core_sessions_test.c: consumers that end their session. If they keep their leases, their number is limited (CAP-1),
+ * and the sessions last as long as the leases. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,13 +61,13 @@ static void schedule(struct rig *rig) {
 }
 
 /* Subscribes a consumer. Returns its session; 0: the broker is busy. */
-static uint64_t subscribe(struct rig *rig) {
+static uint64_t subscribe_for(struct rig *rig, uint32_t prefetch) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Subscribe subscribe = TARRY__SUBSCRIBE__INIT;
     char *queue = (char *)"q";
     subscribe.queues = &queue;
     subscribe.n_queues = 1;
-    subscribe.prefetch = 1;
+    subscribe.prefetch = prefetch;
     subscribe.lease_ms = LEASE_MAX_MS;
     request.body_case = TARRY__REQUEST__BODY_SUBSCRIBE;
     request.subscribe = &subscribe;
@@ -76,6 +76,10 @@ static uint64_t subscribe(struct rig *rig) {
     if (reply->code == TARRY__CODE__BUSY) return 0;
     assert_int_equal(reply->code, TARRY__CODE__OK);
     return reply->subscribe->session;
+}
+
+static uint64_t subscribe(struct rig *rig) {
+    return subscribe_for(rig, 1);
 }
 
 /* Receives one task, and ends the session with the lease. */
@@ -223,8 +227,72 @@ static void a_consumer_that_beats_and_connects_nowhere_is_told(void **state) {
     end(&rig);
 }
 
+#define HELD 100u /* several times as many as are prefetched at once (mark_seen) */
+
+/* Subscribes a consumer that receives `held` tasks. */
+static uint64_t hold_many(struct rig *rig, uint64_t *ids, size_t held) {
+    uint64_t session = subscribe_for(rig, (uint32_t)held);
+    size_t count = 0;
+    step(rig, (struct core_event){.kind = CORE_LANE_UP, .lane.session = session});
+    while (rig->effects.deliveries.count == 1) {
+        const struct core_delivery *delivery = &rig->effects.deliveries.items[0];
+        for (size_t i = 0; i < delivery->count; i++) ids[count++] = delivery->tasks[i].row.id;
+        step(rig, (struct core_event){.kind = CORE_LANE_SENT, .lane.session = session, .lane.ok = true});
+    }
+    assert_int_equal(count, held);
+    return session;
+}
+
+/* Ends the session, whose consumer has seen these tasks. Checks how many leases are recorded as lost, because the tasks
+ * were seen, and how many as released, so that they cost no attempt. */
+static void leave(struct rig *rig, uint64_t session, uint64_t *seen, size_t count, size_t lost, size_t released) {
+    size_t causes[64] = {0};
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Unsubscribe body = TARRY__UNSUBSCRIBE__INIT;
+    body.session = session;
+    body.seen = seen;
+    body.n_seen = count;
+    request.body_case = TARRY__REQUEST__BODY_UNSUBSCRIBE;
+    request.unsubscribe = &body;
+    assert_int_equal(ask(rig, &request)->code, TARRY__CODE__OK);
+    for (size_t i = 0; i < rig->effects.appends.count; i++) {
+        const struct core_append *append = &rig->effects.appends.items[i];
+        Tarry__FrameBody *frame = tarry__frame_body__unpack(NULL, append->body_size, append->body);
+        for (size_t k = 0; k < frame->n_records; k++)
+            if (frame->records[k]->fact_case == TARRY__RECORD__FACT_PUT) causes[frame->records[k]->put->cause]++;
+        tarry__frame_body__free_unpacked(frame, NULL);
+    }
+    assert_int_equal(causes[TARRY__CAUSE__CAUSE_LEASE_LOST], lost);
+    assert_int_equal(causes[TARRY__CAUSE__CAUSE_RELEASED], released);
+}
+
+/* The ids of seen tasks may come in any order and twice, and may name tasks that do not exist or that another consumer
+ * has. */
+static void whatever_order_tasks_were_seen_in_they_are_marked(void **state) { /* TRUE-1 */
+    (void)state;
+    struct rig rig;
+    uint64_t ids[HELD], others[HELD], all[2 * HELD], seen[4 * HELD];
+    size_t count = 0;
+    begin(&rig);
+    for (unsigned i = 0; i < 2 * HELD; i++) schedule(&rig);
+    uint64_t session = hold_many(&rig, ids, HELD), other = hold_many(&rig, others, HELD);
+    for (size_t i = HELD; i-- > 0;) {
+        seen[count++] = others[i];
+        seen[count++] = (1ull << 40) + i;
+        if (i % 4 == 0) seen[count++] = ids[i];
+        if (i % 8 == 0) seen[count++] = ids[i];
+    }
+    leave(&rig, session, seen, count, HELD / 4, HELD - HELD / 4);
+    leave(&rig, other, NULL, 0, 0, HELD);
+    rig.now_ms += 3600000;
+    session = hold_many(&rig, all, 2 * HELD);
+    leave(&rig, session, NULL, 0, 0, 2 * HELD); /* the marks are gone */
+    end(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whatever_order_tasks_were_seen_in_they_are_marked),
         cmocka_unit_test(one_too_many_that_left_with_leases_is_told_to_wait),
         cmocka_unit_test(a_lease_that_is_extended_after_its_session_left_lasts_as_long),
         cmocka_unit_test(a_consumer_that_beats_and_connects_nowhere_is_told),

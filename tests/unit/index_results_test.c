@@ -12,10 +12,12 @@
 #include "index_parts.h"
 
 #define PRODUCER 7u
+#define MANY 6000u
 
 struct fx {
     char directory[64];
     struct index *index;
+    uint64_t producer, floor; /* of the next frames */
     uint64_t position;
     uint32_t queues;
 };
@@ -31,6 +33,8 @@ static int setup(void **state) {
                                     .outcome_retention_ms = 3600000,
                                     .no_sync = true};
     f->position = LOG_POSITION_FIRST;
+    f->producer = PRODUCER;
+    f->floor = 1;
     assert_int_equal(index_open(&f->index, &options, message, sizeof message), 0);
     *state = f;
     return 0;
@@ -50,15 +54,15 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Absorbs a frame with one record. If there is a sequence, the frame is a commit of the producer. */
+/* Absorbs a frame with one record (NULL: none). If there is a sequence, the frame is a commit of the producer. */
 static void absorb(struct fx *f, Tarry__Record *record, uint64_t sequence) {
     Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
     struct frame_header header = {.type = FRAME_COMMIT, .position = f->position, .body_size = 100};
     body.records = &record;
-    body.n_records = 1;
-    body.producer = sequence != 0 ? PRODUCER : 0;
+    body.n_records = record != NULL;
+    body.producer = sequence != 0 ? f->producer : 0;
     body.sequence = sequence;
-    body.oldest_unanswered = sequence != 0;
+    body.oldest_unanswered = sequence != 0 ? f->floor : 0;
     assert_int_equal(index_absorb(f->index, &header, &body), 0);
     f->position += frame_size(100, 0);
 }
@@ -66,7 +70,7 @@ static void absorb(struct fx *f, Tarry__Record *record, uint64_t sequence) {
 static void producer_comes(struct fx *f) {
     Tarry__Record record = TARRY__RECORD__INIT;
     Tarry__ProducerPut put = TARRY__PRODUCER_PUT__INIT;
-    put.producer = PRODUCER;
+    put.producer = f->producer;
     record.fact_case = TARRY__RECORD__FACT_PRODUCER;
     record.producer = &put;
     absorb(f, &record, 0);
@@ -75,7 +79,7 @@ static void producer_comes(struct fx *f) {
 static void producer_goes(struct fx *f) {
     Tarry__Record record = TARRY__RECORD__INIT;
     Tarry__ProducerEnd end = TARRY__PRODUCER_END__INIT;
-    end.producer = PRODUCER;
+    end.producer = f->producer;
     record.fact_case = TARRY__RECORD__FACT_PRODUCER_END;
     record.producer_end = &end;
     absorb(f, &record, 0);
@@ -125,6 +129,35 @@ static void nothing_is_left_of_a_producer_that_has_ended(void **state) { /* F-20
     assert_int_equal(results(f), 0);
 }
 
+static int note_result(void *argument, uint64_t producer, uint64_t sequence, uint64_t position) {
+    uint8_t *kept = argument;
+    assert_in_range(sequence, 1, 2);
+    kept[producer] |= (uint8_t)(1u << sequence);
+    return 0;
+}
+
+/* A batch has one change for each producer, which it finds by a table: ends and floors of one concern no other. */
+static void a_batch_keeps_many_producers_apart(void **state) { /* ONCE-1 */
+    struct fx *f = *state;
+    static uint8_t kept[MANY + 1];
+    for (f->producer = 1; f->producer <= MANY; f->producer++) {
+        producer_comes(f);
+        absorb(f, NULL, 1);
+        if (f->producer % 2 == 0) absorb(f, NULL, 2);
+    }
+    assert_int_equal(f->index->batch.producers.count, MANY);
+    assert_int_equal(index_commit(f->index), 0);
+    f->floor = 2;
+    for (f->producer = MANY; f->producer > 0; f->producer--) {
+        if (f->producer % 2 == 0) absorb(f, NULL, 2); /* the client has got the reply to its first commit */
+        if (f->producer % 3 == 0) producer_goes(f);
+    }
+    assert_int_equal(f->index->batch.producers.count, MANY / 2 + MANY / 3 - MANY / 6);
+    assert_int_equal(index_commit(f->index), 0);
+    assert_int_equal(index_each_result(f->index, note_result, kept), 0);
+    for (uint64_t i = 1; i <= MANY; i++) assert_int_equal(kept[i], i % 3 == 0 ? 0 : i % 2 == 0 ? 1 << 2 : 1 << 1);
+}
+
 /* An index with groups has another format version, so that a program that does not know groups refuses the directory.
  */
 static void an_index_with_groups_has_its_own_version(void **state) { /* F-14 */
@@ -165,6 +198,7 @@ static void a_result_of_nobodys_is_found(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         RESULTS_TEST(nothing_is_left_of_a_producer_that_has_ended),
+        RESULTS_TEST(a_batch_keeps_many_producers_apart),
         RESULTS_TEST(an_index_with_groups_has_its_own_version),
         RESULTS_TEST(a_result_of_nobodys_is_found),
     };
