@@ -10,7 +10,7 @@
 #include "tarry_limits.h"
 
 _Static_assert(LEASE_MIN_MS == 10 && LEASE_MAX_MS == 86400000, "sentences");
-_Static_assert(BACKOFF_MAX_MS == 30ull * 86400000, "sentences");
+_Static_assert(BACKOFF_MAX_MS == 30ull * 86400000 && TASK_ATTEMPTS_MAX == 10000, "sentences");
 _Static_assert(PAUSE_MAX_MS == 3653ull * 86400000, "sentences");
 _Static_assert(REASON_SIZE_MAX == 255 && SERIAL_SIZE_MAX == 255, "sentences");
 
@@ -55,6 +55,18 @@ static const char *check_serial(const void *serial, size_t size) {
     return NULL;
 }
 
+static const char *check_lease_ms(uint64_t lease_ms) {
+    if (lease_ms < LEASE_MIN_MS) return "lease_ms must be at least 10 ms";
+    return lease_ms <= LEASE_MAX_MS ? NULL : "lease_ms must be at most 24 hours";
+}
+
+/* Checks the task's own settings (OWN-1). */
+static const char *check_own(const Tarry__Schedule *schedule) {
+    if (schedule->max_attempts > TASK_ATTEMPTS_MAX) return "max_attempts of a task must be at most 10000";
+    if (schedule->backoff_ms > BACKOFF_MAX_MS) return "backoff_ms must be at most 30 days";
+    return schedule->lease_ms == 0 ? NULL : check_lease_ms(schedule->lease_ms);
+}
+
 /* Checks all fields of a Schedule except its content. */
 static const char *check_schedule(const Tarry__Schedule *schedule) {
     const char *problem = check_queue_name(schedule->queue);
@@ -69,6 +81,8 @@ static const char *check_schedule(const Tarry__Schedule *schedule) {
     if (schedule->priority >= PRIORITY_COUNT) return priority_high;
     /* For an expires_ms up to this limit, a saturated sum of due and expires does no harm. */
     if (schedule->expires_ms > DUE_AHEAD_MAX_MS) return "expires_ms is longer than ten years (3653 days)";
+    problem = check_own(schedule);
+    if (problem != NULL) return problem;
     switch (schedule->on_conflict) {
     case TARRY__SCHEDULE__ON_CONFLICT__REJECT:
     case TARRY__SCHEDULE__ON_CONFLICT__REPLACE:
@@ -120,10 +134,7 @@ static const char *check_nack(const Tarry__Nack *nack) {
 
 static const char *check_extend(const Tarry__Extend *extend) {
     const char *problem = check_lease(extend->id, extend->token);
-    if (problem != NULL || extend->lease_ms == 0) return problem;
-    if (extend->lease_ms < LEASE_MIN_MS) return "lease_ms must be at least 10 ms";
-    if (extend->lease_ms > LEASE_MAX_MS) return "lease_ms must be at most 24 hours";
-    return NULL;
+    return problem != NULL || extend->lease_ms == 0 ? problem : check_lease_ms(extend->lease_ms);
 }
 
 static const char *check_dead(const Tarry__DeadOp *dead) {

@@ -38,7 +38,7 @@ static uint8_t *put_bytes(uint8_t *at, const void *data, size_t size) {
 }
 
 uint64_t row_hash(const struct row *row) {
-    uint8_t buffer[ROW_FIXED_SIZE + UINT8_MAX + UINT8_MAX + 2 + UINT8_MAX + 1 + 4];
+    uint8_t buffer[ROW_FIXED_SIZE + UINT8_MAX + UINT8_MAX + 2 + UINT8_MAX + 1 + 4 + 1 + 3 * 4];
     uint8_t *at = buffer;
     at = put_u64(at, row->id);
     at = put_u64(at, row->due_ms);
@@ -72,11 +72,24 @@ uint64_t row_hash(const struct row *row) {
         *at++ = 2;
         at = put_u32(at, row->spread_ms);
     }
+    if (row->has_own) { /* likewise */
+        *at++ = 3;
+        at = put_u32(at, row->max_attempts);
+        at = put_u32(at, row->backoff_ms);
+        at = put_u32(at, row->lease_ms);
+    }
     return never_zero(XXH3_64bits(buffer, (size_t)(at - buffer)));
 }
 
 uint64_t row_key_hash(uint32_t queue, const void *key, size_t key_size) {
     return XXH3_64bits_withSeed(key, key_size, queue);
+}
+
+/* Takes the task's own settings, which few tasks have. */
+static bool take_own(const Tarry__Task *task, struct row *out) {
+    row_set_own(out, task->max_attempts, task->backoff_ms, task->lease_ms);
+    return task->max_attempts <= TASK_ATTEMPTS_MAX && task->backoff_ms <= BACKOFF_MAX_MS &&
+           task->lease_ms <= LEASE_MAX_MS;
 }
 
 bool row_from_task(const Tarry__Task *task, struct row *out) {
@@ -114,7 +127,7 @@ bool row_from_task(const Tarry__Task *task, struct row *out) {
         .reason = (const char *)task->reason.data,
         .serial = (const char *)task->serial.data,
     };
-    return true;
+    return (task->max_attempts | task->backoff_ms | task->lease_ms) == 0 || take_own(task, out);
 }
 
 void row_to_task(const struct row *row, Tarry__Task *out) {
@@ -135,6 +148,9 @@ void row_to_task(const struct row *row, Tarry__Task *out) {
     out->blob_sum = row->blob_sum;
     out->lease_epoch = row->lease_epoch;
     out->spread_ms = row->spread_ms;
+    out->max_attempts = row->max_attempts;
+    out->backoff_ms = row->backoff_ms;
+    out->lease_ms = row->lease_ms;
     out->lease_position = row->lease_position;
     out->lease_deadline_ms = row->lease_deadline_ms;
     out->session = row->session;

@@ -59,16 +59,29 @@ struct row {
     uint32_t deliveries;
     uint32_t lease_epoch;
     uint32_t spread_ms; /* how much later than requested the task is due (Policy.spread_ms) */
+    /* The task's own settings, with max_attempts (OWN-1); 0: those of its queue. row_set_own sets them and has_own. */
+    uint32_t backoff_ms;
+    uint32_t lease_ms;
     uint8_t priority;
     uint8_t base;  /* enum row_base */
     uint8_t state; /* enum row_state */
     uint8_t key_size;
     uint8_t reason_size;
     uint8_t serial_size;
-    const char *key;    /* key of the task, not terminated; borrowed from the owner of the row's memory */
+    uint16_t max_attempts : 15;
+    uint16_t has_own : 1; /* one of the task's own settings is not 0 */
+    const char *key;      /* key of the task, not terminated; borrowed from the owner of the row's memory */
     const char *reason; /* why the task is a dead letter; valid in state ROW_BURIED */
     const char *serial; /* serial name (SERIAL-1); not terminated, borrowed like the key */
 };
+
+/* Sets the task's own settings (OWN-1). */
+static inline void row_set_own(struct row *row, uint32_t max_attempts, uint64_t backoff_ms, uint64_t lease_ms) {
+    row->max_attempts = max_attempts & 0x7fff;
+    row->backoff_ms = (uint32_t)backoff_ms;
+    row->lease_ms = (uint32_t)lease_ms;
+    row->has_own = (max_attempts | backoff_ms | lease_ms) != 0;
+}
 
 /* Returns the enum state_bit of a live task at `now_ms`, a time of the row's base. */
 static inline uint32_t state_bit_of(const struct row *row, uint64_t now_ms) {

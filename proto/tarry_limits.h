@@ -36,6 +36,7 @@
 #define LEASE_MAX_MS (24ull * 3600 * 1000)
 #define LEASE_MIN_MS 10ull
 #define BACKOFF_MAX_MS (30ull * 24 * 3600 * 1000)
+#define TASK_ATTEMPTS_MAX 10000u /* maximum of a task's own max_attempts */
 #define PAUSE_MAX_MS DUE_AHEAD_MAX_MS
 
 /* Definitions: values that the broker's doors keep in the log (broker/core/definitions.h). The sizes are in bytes. */

@@ -61,7 +61,7 @@ void ahead_stand_down(struct session *session) {
 static uint32_t room_of(const struct core *core, const struct session *session, const struct queue *queue) {
     bool is_fit = session->state == SESSION_UP && !session->gone && !session->resend_count &&
                   steady_ms(core) >= session->ahead_pause.until_ms &&
-                  session_lease_ms(session, queue) >= AHEAD_LEASE_MIN_MS;
+                  (session->lease_ms ? session->lease_ms : queue->policy.lease_ms) >= AHEAD_LEASE_MIN_MS;
     uint32_t credit = is_fit ? session_credit_left(session) : 0, half = session->prefetch / 2;
     uint64_t needed = 1 + near_ready_count(queue);
     if (credit <= needed || session->ahead_count >= half) return 0;
@@ -109,7 +109,7 @@ static struct row row_promised(const struct core *core, const struct queue *queu
     struct row leased = row_leased(core, queue, session, row);
     leased.delivered_ms = row->due_ms;
     /* TIME-1: the deadline is rounded up by 1 ms. */
-    leased.lease_deadline_ms = row->due_ms + 1 + session_lease_ms(session, queue);
+    leased.lease_deadline_ms = row->due_ms + 1 + task_lease_ms(session, queue, row);
     return leased;
 }
 
@@ -265,7 +265,7 @@ static bool is_outdated(const struct core *core, const struct session *session, 
     uint64_t lease_ms = task->row.lease_deadline_ms - task->row.due_ms - 1;
     if (queue->paused) return true;
     if (gate_limits(queue)) return true; /* the limit was set after this lease, so the task must wait for it */
-    return lease_ms != session_lease_ms(session, queue) || steady_ms(core) > task->row.due_ms + lease_ms / 2;
+    return lease_ms != task_lease_ms(session, queue, &task->row) || steady_ms(core) > task->row.due_ms + lease_ms / 2;
 }
 
 /* Pauses leases ahead of time to the session, because more urgent tasks needed its credit. */

@@ -31,7 +31,6 @@
 #define AHEAD_REST_MS 250u
 /* A pause stops leases ahead to a session, or the doubling of a queue's time ahead. */
 #define AHEAD_REST_MAX_MS 60000u
-#define AHEAD_LEASE_MIN_MS 1000u
 #define AHEAD_TAKERS_PER_LOOK_MAX 16u
 
 /* Notes the task for ahead_lease in this step. Call it when the task's timer expires before the due time. */

@@ -485,8 +485,13 @@ bool core_list_goes_on(const struct core *core, const struct core_request *reque
 bool core_plan_calendar(const struct core *core, const struct core_request *request, struct arena *arena,
                         struct core_calendar *out);
 /* Returns the delay after a nack that names no delay. It depends on the arguments only, so that a reader of the log can
- * compute it. */
-uint64_t backoff_ms(const Tarry__Policy *policy, uint64_t id, uint32_t attempt);
+ * compute it. `own_ms`: row.backoff_ms. */
+uint64_t backoff_ms(const Tarry__Policy *policy, uint32_t own_ms, uint64_t id, uint32_t attempt);
+/* Returns after how many failed attempts a task with this `own` max_attempts becomes a dead letter (OWN-1); 0: never.
+ */
+static inline uint32_t attempts_max(const Tarry__Policy *policy, uint32_t own) {
+    return own ? own : policy->max_attempts;
+}
 /* Asserts every invariant; takes O(tasks in memory). For tests and the simulator. */
 void core_check(const struct core *core);
 

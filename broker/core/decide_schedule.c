@@ -37,6 +37,7 @@ static bool settle_conflict(struct decision *d, const Tarry__Schedule *schedule,
 
 void decide_schedule(struct decision *d, const Tarry__Schedule *schedule) {
     struct row row = {.priority = (uint8_t)schedule->priority, .expires_ms = schedule->expires_ms};
+    row_set_own(&row, schedule->max_attempts, schedule->backoff_ms, schedule->lease_ms);
     if (!due_of(d, schedule->when, &row.due_ms, &row.base)) return;
     if (schedule->expires_ms > UINT64_MAX / 4) {
         refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "expires_ms is out of range");

@@ -59,7 +59,8 @@ void decide_nack(struct decision *d, const Tarry__Nack *nack) {
     if (!holds_lease(d, nack->id, nack->token, &known)) return;
     const Tarry__Policy *policy = &queue_at(d->core, known.row.queue)->policy;
     struct row row = known.row;
-    bool is_used_up = policy->max_attempts && row.attempt >= policy->max_attempts;
+    const uint32_t most = attempts_max(policy, row.max_attempts);
+    bool is_used_up = most && row.attempt >= most;
     if (nack->dead || is_used_up) {
         bool has_reason = nack->reason && *nack->reason;
         row_bury(d->core, &row, has_reason ? nack->reason : (nack->dead ? NULL : reason_attempts_used));
@@ -67,7 +68,7 @@ void decide_nack(struct decision *d, const Tarry__Nack *nack) {
         settled(d, TARRY__OUTCOME__BURIED, &row);
         return;
     }
-    uint64_t delay_ms = nack->has_delay ? nack->delay_ms : backoff_ms(policy, row.id, row.attempt);
+    uint64_t delay_ms = nack->has_delay ? nack->delay_ms : backoff_ms(policy, row.backoff_ms, row.id, row.attempt);
     if (delay_ms > DUE_AHEAD_MAX_MS) {
         refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "delay_ms is longer than ten years (3653 days)");
         return;
@@ -88,8 +89,7 @@ void decide_extend(struct decision *d, const Tarry__Extend *extend) {
     if (!holds_lease(d, extend->id, extend->token, &known)) return;
     const struct session *session = session_find(d->core, known.row.session);
     uint64_t lease_ms = extend->lease_ms;
-    if (!lease_ms && session) lease_ms = session->lease_ms;
-    if (!lease_ms) lease_ms = queue_at(d->core, known.row.queue)->policy.lease_ms;
+    if (!lease_ms) lease_ms = task_lease_ms(session, queue_at(d->core, known.row.queue), &known.row);
     struct row row = known.row;
     row.lease_deadline_ms = from_ms(d->core) + lease_ms;
     draft_put(d->draft, TARRY__CAUSE__CAUSE_EXTENDED, &known, &row);

@@ -29,6 +29,7 @@ static void add_share(struct decision *d, const struct queue *group, const struc
         .serial_size = task->serial_size,
         .spread_ms = task->spread_ms,
     };
+    row_set_own(&row, task->max_attempts, task->backoff_ms, task->lease_ms);
     struct task_key key = task_key_of(group->number, task->key, task->key_size);
     struct known holder;
     if (key.size && draft_find_key(d->draft, &key, &holder) && holder.row.state != ROW_BURIED) {

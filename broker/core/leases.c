@@ -209,14 +209,15 @@ bool may_lease(const struct core *core) {
            need_lease_room(core) >= TASK_BYTES_MAX;
 }
 
-uint64_t session_lease_ms(const struct session *session, const struct queue *queue) {
-    return session->lease_ms ? session->lease_ms : queue->policy.lease_ms;
+uint64_t task_lease_ms(const struct session *session, const struct queue *queue, const struct row *row) {
+    if (session && session->lease_ms) return session->lease_ms;
+    return row->lease_ms ? row->lease_ms : queue->policy.lease_ms; /* OWN-1 */
 }
 
 struct row row_leased(const struct core *core, const struct queue *queue, const struct session *session,
                       const struct row *row) {
     struct row leased = *row;
-    uint64_t lease_ms = session_lease_ms(session, queue);
+    uint64_t lease_ms = task_lease_ms(session, queue, row);
     leased.state = ROW_LEASED;
     leased.attempt++;
     leased.deliveries++;
@@ -241,8 +242,8 @@ Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__C
     out->state = ROW_WAITING;
     out->lease_deadline_ms = 0;
     if (why == TARRY__CAUSE__CAUSE_LEASE_LOST) { /* a lost lease counts as an attempt, without backoff */
-        uint32_t attempts_max = queue_at(core, row->queue)->policy.max_attempts;
-        if (!attempts_max || out->attempt < attempts_max) return why;
+        const uint32_t most = attempts_max(&queue_at(core, row->queue)->policy, row->max_attempts);
+        if (!most || out->attempt < most) return why;
         row_bury(core, out, reason_lease_lost);
         return TARRY__CAUSE__CAUSE_BURIED;
     }

@@ -79,7 +79,9 @@ void session_withdraw(struct core *core, struct session *session);
 /* Returns how many more tasks the session may get. For a pooled session, tasks that other clients have through it are
  * not counted. */
 uint32_t session_credit_left(const struct session *session);
-uint64_t session_lease_ms(const struct session *session, const struct queue *queue);
+/* Returns how long a lease of the task lasts: as the session asked, else as the task says, else as its queue says.
+ * `session` NULL: the session has ended. */
+uint64_t task_lease_ms(const struct session *session, const struct queue *queue, const struct row *row);
 /* Returns the row with a new lease that begins now. */
 struct row row_leased(const struct core *core, const struct queue *queue, const struct session *session,
                       const struct row *row);

@@ -290,7 +290,7 @@ uint8_t near_halvings(const struct core *core, const struct queue *queue) {
 bool near_may_be_ahead(const struct core *core, const struct row *row) {
     const struct queue *queue = queue_at(core, row->queue);
     return row->base == ROW_STEADY && !row->expires_ms && !row->serial_size && !queue->group_count &&
-           !gate_limits(queue);
+           !gate_limits(queue) && (!row->lease_ms || row->lease_ms >= AHEAD_LEASE_MIN_MS);
 }
 
 uint64_t near_look_ms(const struct core *core, const struct row *row) {

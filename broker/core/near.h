@@ -31,8 +31,10 @@ void near_soon(struct core *core, struct task *task, uint64_t at_ms);
 /* Returns the number of halvings of the queue's time ahead (ahead.h) that are in force now. Only time undoes a halving.
  */
 uint8_t near_halvings(const struct core *core, const struct queue *queue);
+#define AHEAD_LEASE_MIN_MS 1000u /* no task with a shorter lease is leased ahead of time */
 /* Returns true if tasks such as this one may be leased ahead of time: the steady clock decides when it is due, it does
- * not expire, it has no serial name, and its queue has neither a limit (gate.h) nor groups. */
+ * not expire, it has neither a serial name nor a short lease of its own, and its queue has neither a limit (gate.h) nor
+ * groups. */
 bool near_may_be_ahead(const struct core *core, const struct row *row);
 /* Returns when to check the waiting task: at its due time, or earlier if it may be leased ahead of time. */
 uint64_t near_look_ms(const struct core *core, const struct row *row);

@@ -42,6 +42,9 @@ Tarry__TaskView *query_view(struct core *core, const struct row *row, struct are
     view->serial.data = must_copy(arena, row->serial, row->serial_size);
     view->serial.len = row->serial_size;
     view->spread_ms = row->spread_ms;
+    view->max_attempts = row->max_attempts;
+    view->backoff_ms = row->backoff_ms;
+    view->lease_ms = row->lease_ms;
     if (row->state == ROW_LEASED) {
         view->lease_deadline_ms = row->lease_deadline_ms;
         view->token = must_alloc(arena, sizeof *view->token);

@@ -194,13 +194,15 @@ void row_revive(const struct core *core, const struct row *row, struct row *out)
     out->reason_size = 0;
 }
 
-/* The delay grows exponentially: min × 2^(attempt-1), at most max. Jitter adds up to the policy's percentage. It is
- * computed from the task's id and attempt, so that a replay computes the same delay. */
-uint64_t backoff_ms(const Tarry__Policy *policy, uint64_t id, uint32_t attempt) {
-    uint64_t delay_ms = policy->backoff_min_ms;
+/* The delay grows exponentially: min × 2^(attempt-1), at most max. The task's own backoff replaces min, and max if that
+ * is less (OWN-1). Jitter adds up to the policy's percentage. It is computed from the task's id and attempt, so that a
+ * replay computes the same delay. */
+uint64_t backoff_ms(const Tarry__Policy *policy, uint32_t own_ms, uint64_t id, uint32_t attempt) {
+    uint64_t delay_ms = own_ms ? own_ms : policy->backoff_min_ms;
     if (policy->backoff == TARRY__POLICY__BACKOFF__EXPONENTIAL) {
-        for (uint32_t i = 1; i < attempt && delay_ms && delay_ms < policy->backoff_max_ms; i++) delay_ms *= 2;
-        if (delay_ms > policy->backoff_max_ms) delay_ms = policy->backoff_max_ms;
+        const uint64_t max_ms = own_ms > policy->backoff_max_ms ? own_ms : policy->backoff_max_ms;
+        for (uint32_t i = 1; i < attempt && delay_ms && delay_ms < max_ms; i++) delay_ms *= 2;
+        if (delay_ms > max_ms) delay_ms = max_ms;
     }
     if (!policy->backoff_jitter || !delay_ms) return delay_ms;
     uint64_t seed[2] = {id, attempt};

@@ -392,6 +392,14 @@ TARRY_API TARRY_MUST_USE int tarry_ping(tarry_client *client, const struct tarry
 
 /* ---- operations --------------------------------------------------------------------------------------------------*/
 
+/* A task's own settings, which replace those of its queue or group (docs/RETRIES.md). 0: those of the queue. */
+struct tarry_own_policy {
+    uint32_t max_attempts; /* failed attempts before the task becomes a dead letter, at most 10,000 */
+    uint64_t backoff_ms;   /* delay after the first nack, at most 30 days */
+    uint64_t lease_ms;     /* 10 ms to 24 hours; a consumer that asks for a lease duration gets that instead */
+    uint64_t reserved[3];  /* for later versions; must be 0 */
+};
+
 /* Options of tarry_schedule. The pointers stay the caller's. */
 struct tarry_schedule_options {
     const char *queue;
@@ -414,8 +422,9 @@ struct tarry_schedule_options {
      * flight; they are delivered in order of priority, due time and id (docs/HERDS.md). At most 255 bytes of UTF-8
      * without control characters; NULL or "": none. */
     const char *serial;
-    struct tarry_call call; /* must be all 0 in a commit: the commit has its own `call` */
-    uint64_t reserved[3];   /* for later versions; must be 0 */
+    const struct tarry_own_policy *own; /* the task's own settings; NULL: those of its queue */
+    struct tarry_call call;             /* must be all 0 in a commit: the commit has its own `call` */
+    uint64_t reserved[2];               /* for later versions; must be 0 */
 };
 
 /* Options of tarry_nack. */

@@ -66,6 +66,10 @@ struct tarry_view {
     size_t share_count;
     uint64_t spread_ms; /* how much later than requested the task is due (spread_ms of struct tarry_policy) */
     const char *serial; /* serial name (struct tarry_schedule_options); NULL: none, or the task has ended */
+    /* The task's own settings (struct tarry_schedule_options); 0: those of its queue, or the task has ended. */
+    uint64_t backoff_ms;
+    uint64_t lease_ms;
+    uint32_t max_attempts;
 };
 
 /* Looks up one task. TARRY_OK with outcome TARRY_UNKNOWN if the broker knows no such task. Blocks. The caller frees

@@ -73,6 +73,9 @@ static int fill_view(struct arena *arena, const Tarry__TaskView *from, bool with
         .has_content = with_content && from->ended_ms == 0,
         .redacted = from->redacted,
         .spread_ms = from->spread_ms,
+        .max_attempts = from->max_attempts,
+        .backoff_ms = from->backoff_ms,
+        .lease_ms = from->lease_ms,
     };
     if (from->n_shares > 0) {
         struct tarry_share *shares = arena_alloc(arena, from->n_shares * sizeof(*shares));

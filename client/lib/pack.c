@@ -91,7 +91,9 @@ static uint8_t *content_before(uint8_t *at, const struct tarry_schedule_options 
 }
 
 int pack_schedule(struct buffer *body, const struct tarry_schedule_options *o) {
+    struct tarry_own_policy own;
     if (!schedule_is_complete(o)) return TARRY_E_ARGUMENT;
+    if (OPTIONS_TAKE(own, o->own) != TARRY_OK) return TARRY_E_VERSION;
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__Schedule schedule = TARRY__SCHEDULE__INIT;
     Tarry__When when = TARRY__WHEN__INIT;
@@ -106,6 +108,9 @@ int pack_schedule(struct buffer *body, const struct tarry_schedule_options *o) {
     schedule.when = &when;
     schedule.priority = o->priority;
     schedule.expires_ms = o->expires_ms;
+    schedule.max_attempts = own.max_attempts;
+    schedule.backoff_ms = own.backoff_ms;
+    schedule.lease_ms = own.lease_ms;
     schedule.on_conflict = (Tarry__Schedule__OnConflict)o->on_conflict;
     op.op_case = TARRY__OP__OP_SCHEDULE;
     op.schedule = &schedule;

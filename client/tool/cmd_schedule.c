@@ -25,6 +25,12 @@ static const struct arg_spec options[] = {
     {"attr", ARG_MANY, "k=v", "attribute; may be repeated"},
     {"serial", ARG_VALUE, "NAME",
      "serial name, such as a customer: of the queue's tasks with one name, at most one\nis in flight, in order"},
+    {"max-attempts", ARG_VALUE, "N",
+     "failed attempts before this task becomes a dead letter, 1 to 10000 [the queue's]"},
+    {"backoff", ARG_VALUE, "DUR", "delay of this task after its first nack, at most 30 days [the queue's backoff_min]"},
+    {"lease", ARG_VALUE, "DUR",
+     "lease of each delivery of this task, 10 ms to 24 hours, for consumers that do not\nask for a lease duration [the "
+     "queue's]"},
     {"expires", ARG_VALUE, "DUR",
      "time after the due time at which the task ends as expired and is no longer\ndelivered [never]"},
     {"on-conflict", ARG_VALUE, "WHAT",
@@ -48,10 +54,11 @@ const struct command command_schedule = {
         "later stays ('kept' or 'replaced').\n\n"
         "--from reads one JSON object a line; all members but the queue and the due time are optional:\n"
         "  {\"queue\",\"key\",\"in\"|\"delay_ms\"|\"at\"|\"due_ms\",\"body\"|\"body_base64\"|\"json\",\"priority\",\n"
-        "   \"attributes\":{…},\"expires\"|\"expires_ms\",\"on_conflict\",\"serial\"}\n"
-        "in and expires are durations (\"30m\"), at is RFC 3339, due_ms is a Unix time; the lines are those\n"
-        "of POST /v1/tasks. The tool handles each line as soon as it arrives, and answers each line once,\n"
-        "in order, when the task is durable:\n"
+        "   \"attributes\":{…},\"expires\"|\"expires_ms\",\"on_conflict\",\"serial\",\n"
+        "   \"max_attempts\",\"backoff\"|\"backoff_ms\",\"lease\"|\"lease_ms\"}\n"
+        "in, expires, backoff and lease are durations (\"30m\"), at is RFC 3339, due_ms is a Unix time; the\n"
+        "lines are those of POST /v1/tasks. The tool handles each line as soon as it arrives, and answers\n"
+        "each line once, in order, when the task is durable:\n"
         "  "
         "{\"line\":1,\"id\":\"…\",\"queue\":\"…\",\"key\":\"…\",\"result\":\"scheduled\",\"due_ms\":…,\"due\":\"…\"}\n"
         "The result is scheduled, replaced, kept, exists or error. An error has a code and a message, and\n"
@@ -164,10 +171,21 @@ static int run_from(struct tool *tool, const struct args *args, const char *path
     return stream_run(tool, args, VERB_SCHEDULE, path, false);
 }
 
+/* Parses the task's own settings. */
+static int take_own(const struct args *args, struct tarry_own_policy *own) {
+    uint64_t max_attempts = 0;
+    int status = option_number(args, "max-attempts", 1, TASK_ATTEMPTS_MAX, &max_attempts);
+    if (status == 0) status = option_duration_positive(args, "backoff", &own->backoff_ms);
+    if (status == 0) status = option_duration_positive(args, "lease", &own->lease_ms);
+    own->max_attempts = (uint32_t)max_attempts;
+    return status;
+}
+
 static int run(struct tool *tool, const struct args *args) {
     const char *path = args_get(args, "from");
     if (path != NULL) return run_from(tool, args, path);
-    struct tarry_schedule_options schedule = {0};
+    struct tarry_own_policy own = {0};
+    struct tarry_schedule_options schedule = {.own = &own};
     struct tarry_attribute attributes[ATTRIBUTES_MAX] = {0};
     struct text file = {0};
     uint64_t priority = 0;
@@ -181,6 +199,7 @@ static int run(struct tool *tool, const struct args *args) {
     if (status == 0) status = option_when(args, &schedule.when, &schedule.when_ms);
     if (status == 0) status = option_number(args, "priority", 0, PRIORITY_COUNT - 1, &priority);
     if (status == 0) status = option_duration_positive(args, "expires", &schedule.expires_ms);
+    if (status == 0) status = take_own(args, &own);
     if (status == 0) status = take_conflict(args, &schedule);
     if (status == 0) status = take_attributes(args, &schedule, attributes);
     if (status == 0) status = take_body(args, &schedule, &file);

@@ -122,6 +122,9 @@ static int fill_schedule(struct fields *fields, const Tarry__Schedule *schedule)
     Tarry__Content *content = tarry__content__unpack(&fields->arena.pb, schedule->content.len, schedule->content.data);
     if (content == NULL) return refuse(fields, TARRY_TOO_LARGE, "there is not enough memory for this line");
     json_t *serial = json_object_get(fields->root, "serial");
+    fields->own = (struct tarry_own_policy){.max_attempts = schedule->max_attempts,
+                                            .backoff_ms = schedule->backoff_ms,
+                                            .lease_ms = schedule->lease_ms};
     *options = (struct tarry_schedule_options){
         .queue = schedule->queue,
         .key = fields->ref.key,
@@ -138,6 +141,7 @@ static int fill_schedule(struct fields *fields, const Tarry__Schedule *schedule)
         .properties = content->properties.len > 0 ? content->properties.data : NULL,
         .properties_size = content->properties.len,
         .serial = json_is_string(serial) ? json_string_value(serial) : NULL,
+        .own = &fields->own,
     };
     if (content->n_attributes > ATTRIBUTES_MAX)
         return refuse(fields, TARRY_TOO_LARGE, "attributes: more than 64 of them, with content-type");

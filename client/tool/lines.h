@@ -68,7 +68,8 @@ struct fields {
     uint64_t when_ms;
     bool withdraw; /* VERB_CANCEL */
     struct tarry_attribute attributes[ATTRIBUTES_MAX];
-    char message[200]; /* error message, after a failure */
+    struct tarry_own_policy own; /* VERB_SCHEDULE */
+    char message[200];           /* error message, after a failure */
 };
 
 /* Returns TARRY_OK, TARRY_INVALID or TARRY_TOO_LARGE. Pass `fields` to fields_deinit in each case. */

@@ -30,6 +30,18 @@ static void say_spread(struct text *out, const ProtobufCMessage *message) {
     text_add_str(out, " later than asked for");
 }
 
+static void say_max_attempts(struct text *out, const ProtobufCMessage *message) {
+    if (view_of(message)->max_attempts != 0) field_say(out, message, "max_attempts");
+}
+
+static void say_backoff(struct text *out, const ProtobufCMessage *message) {
+    if (view_of(message)->backoff_ms != 0) field_say(out, message, "backoff_ms");
+}
+
+static void say_lease(struct text *out, const ProtobufCMessage *message) {
+    if (view_of(message)->lease_ms != 0) field_say(out, message, "lease_ms");
+}
+
 static void say_attempt(struct text *out, const ProtobufCMessage *message) {
     /* The attempts of an ended task are not known. */
     if (view_of(message)->ended_ms == 0) text_add_u64(out, view_of(message)->attempt);
@@ -51,6 +63,9 @@ static const struct column lines[] = {
     {"expires", NULL, say_expires},
     {"priority", "priority", NULL},
     {"serial", "serial", NULL},
+    {"max attempts", NULL, say_max_attempts},
+    {"backoff", NULL, say_backoff},
+    {"lease", NULL, say_lease},
     {"attempt", NULL, say_attempt},
     {"deliveries", "deliveries", NULL},
     {"delivered", "delivered_ms", NULL},

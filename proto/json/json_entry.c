@@ -63,6 +63,9 @@ static void json_task(struct text *out, const struct entry *entry, const Tarry__
     view.expires_ms = task->expires_ms;
     view.serial = task->serial;
     view.spread_ms = task->spread_ms;
+    view.max_attempts = task->max_attempts;
+    view.backoff_ms = task->backoff_ms;
+    view.lease_ms = task->lease_ms;
     view.delivered_ms = task->delivered_ms;
     view.session = task->session;
     if (task->lease_position != 0) view.token = &token;

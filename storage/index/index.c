@@ -60,8 +60,8 @@ static int load_meta(struct index *index, const char *directory) {
     if (error == 1) return index->options.read_only ? INDEX_DAMAGED : create(index, directory);
     if (error != 0) return error;
     const uint32_t format = index->meta.format;
-    if (format < FORMAT_VERSION || format > INDEX_FORMAT_RECURS) return INDEX_VERSION;
-    if (format == INDEX_FORMAT_RECURS && index->db.lacks_recurs)
+    if (format < FORMAT_VERSION || format > INDEX_FORMAT_MAX) return INDEX_VERSION;
+    if (format >= INDEX_FORMAT_RECURS && index->db.lacks_recurs)
         return INDEX_DAMAGED; /* the index has had recurrences, and an empty new table would hide their loss (F-8) */
     if (memcmp(index->meta.cluster, index->options.cluster, sizeof index->meta.cluster) != 0) return INDEX_FOREIGN;
     return 0;
@@ -120,7 +120,7 @@ static void explain(int error, const char *directory, char *message, size_t size
         break;
     case INDEX_VERSION:
         snprintf(message, size, "the index in %s has another format version; this program reads versions %u to %u",
-                 directory, FORMAT_VERSION, INDEX_FORMAT_RECURS);
+                 directory, FORMAT_VERSION, INDEX_FORMAT_MAX);
         break;
     case INDEX_FOREIGN:
         snprintf(message, size, "the index in %s belongs to another cluster", directory);

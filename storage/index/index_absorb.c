@@ -54,6 +54,10 @@ static void change_set(struct change *change, const struct row *row) {
     change->large_blob_at = row->blob_size > BLOB_SWEPT_MAX ? row->blob_at : UINT64_MAX;
 }
 
+static void need_format(struct index *index, uint32_t format) {
+    if (index->batch.format < format) index->batch.format = format;
+}
+
 static int absorb_put(struct index *index, const Tarry__TaskPut *put, const struct row *row, uint64_t position) {
     struct batch *batch = &index->batch;
     struct change *change = batch_find(batch, row->id);
@@ -72,6 +76,7 @@ static int absorb_put(struct index *index, const Tarry__TaskPut *put, const stru
         return INDEX_DAMAGED;
     }
     change_set(change, row);
+    if (row->has_own) need_format(index, INDEX_FORMAT_OWN);
     int error = VECTOR_RESERVE(&batch->bytes, PACKED_ROW_MAX);
     if (error != 0) return error;
     change->offset = batch->bytes.count;
@@ -116,10 +121,6 @@ static int absorb_side(struct index *index, enum db_table table, uint64_t number
         batch->bytes.count += side.size;
     }
     return VECTOR_PUSH(&batch->sides, side);
-}
-
-static void need_format(struct index *index, uint32_t format) {
-    if (index->batch.format < format) index->batch.format = format;
 }
 
 /* A recurrence has two rows: its definition, which is large and rarely changes, and its state. */

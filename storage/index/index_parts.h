@@ -326,6 +326,9 @@ struct definition_change {
 #define INDEX_FORMAT_GROUPS 2u
 /* Version of the index once it has absorbed a recurrence; it may also have groups. */
 #define INDEX_FORMAT_RECURS 3u
+/* Version of the index once it has absorbed a task with settings of its own (OWN-1); it may also have recurrences. */
+#define INDEX_FORMAT_OWN 4u
+#define INDEX_FORMAT_MAX INDEX_FORMAT_OWN
 
 struct batch {
     uint64_t first_id; /* ids from this one on have no row on disk */

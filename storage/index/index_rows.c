@@ -15,6 +15,9 @@ enum row_flag {
     ROW_HAS_SERIAL = 64,  /* the row ends with the serial name and, in its last byte, the size of the name */
     ROW_HAS_SPREAD = 128, /* last free bit of the byte: every bit has a meaning, so unpacking finds no unknown flag */
 };
+/* Set in the byte of the priority: the row has struct packed_own. A program that does not know this bit refuses the
+ * priority, and the index itself (INDEX_FORMAT_OWN). */
+#define ROW_HAS_OWN 128u
 
 struct packed_head {
     uint8_t flags;
@@ -40,9 +43,16 @@ struct packed_lease {
     uint64_t delivered_ms;
 } __attribute__((packed));
 
-_Static_assert(sizeof(struct packed_head) == 52 && sizeof(struct packed_lease) == 44, "the format is fixed");
-_Static_assert(sizeof(struct packed_head) + sizeof(struct packed_lease) + 21 + KEY_SIZE_MAX + REASON_SIZE_MAX +
-                       SERIAL_SIZE_MAX <=
+struct packed_own {
+    uint16_t max_attempts;
+    uint32_t backoff_ms;
+    uint32_t lease_ms;
+} __attribute__((packed));
+
+_Static_assert(sizeof(struct packed_head) == 52 && sizeof(struct packed_lease) == 44 && sizeof(struct packed_own) == 10,
+               "the format is fixed");
+_Static_assert(sizeof(struct packed_head) + sizeof(struct packed_lease) + sizeof(struct packed_own) + 21 +
+                       KEY_SIZE_MAX + REASON_SIZE_MAX + SERIAL_SIZE_MAX <=
                    PACKED_ROW_MAX,
                "every row fits");
 
@@ -77,6 +87,11 @@ size_t row_pack(const struct row *row, uint64_t changed, uint8_t out[PACKED_ROW_
     if (has_lease) at = put(at, &lease, sizeof lease);
     if (row->dead_ms) at = put(at, &row->dead_ms, 8);
     if (row->spread_ms) at = put(at, &row->spread_ms, 4);
+    if (row->has_own) {
+        out[offsetof(struct packed_head, priority)] |= ROW_HAS_OWN;
+        struct packed_own own = {row->max_attempts, row->backoff_ms, row->lease_ms};
+        at = put(at, &own, sizeof own);
+    }
     at = put(at, row->key, row->key_size);
     at = put(at, row->reason, row->reason_size);
     if (row->serial_size) {
@@ -92,7 +107,8 @@ size_t row_pack(const struct row *row, uint64_t changed, uint8_t out[PACKED_ROW_
 static size_t packed_size(const struct packed_head *head, size_t serial_room) {
     return sizeof *head + (head->flags & ROW_HAS_EXPIRES ? 8 : 0) +
            (head->flags & ROW_HAS_LEASE ? sizeof(struct packed_lease) : 0) + (head->flags & ROW_HAS_DEAD ? 8 : 0) +
-           (head->flags & ROW_HAS_SPREAD ? 4 : 0) + head->key_size + head->reason_size + serial_room;
+           (head->flags & ROW_HAS_SPREAD ? 4 : 0) + (head->priority & ROW_HAS_OWN ? sizeof(struct packed_own) : 0) +
+           head->key_size + head->reason_size + serial_room;
 }
 
 int row_unpack(uint64_t id, const MDB_val *data, struct row *out) {
@@ -104,7 +120,8 @@ int row_unpack(uint64_t id, const MDB_val *data, struct row *out) {
     if (packed_size(&head, serial_room) != data->mv_size) return INDEX_DAMAGED;
     if ((head.flags & ROW_STATE_MASK) >= ROW_STATES) return INDEX_DAMAGED;
     if (head.blob_size > FRAME_BLOB_SIZE_MAX) return INDEX_DAMAGED;
-    if (head.priority >= PRIORITY_COUNT || !queue_number_is_valid(head.queue)) return INDEX_DAMAGED;
+    const uint8_t priority = head.priority & (uint8_t)~ROW_HAS_OWN;
+    if (priority >= PRIORITY_COUNT || !queue_number_is_valid(head.queue)) return INDEX_DAMAGED;
     *out = (struct row){
         .id = id,
         .due_ms = head.due_ms,
@@ -113,7 +130,7 @@ int row_unpack(uint64_t id, const MDB_val *data, struct row *out) {
         .blob_sum = head.blob_sum,
         .blob_size = head.blob_size,
         .queue = head.queue,
-        .priority = head.priority,
+        .priority = priority,
         .base = head.flags & ROW_WALL_BIT ? ROW_WALL : ROW_STEADY,
         .state = head.flags & ROW_STATE_MASK,
         .key_size = head.key_size,
@@ -143,6 +160,12 @@ int row_unpack(uint64_t id, const MDB_val *data, struct row *out) {
     if (head.flags & ROW_HAS_SPREAD) {
         memcpy(&out->spread_ms, at, 4);
         at += 4;
+    }
+    if (head.priority & ROW_HAS_OWN) {
+        struct packed_own own;
+        memcpy(&own, at, sizeof own);
+        at += sizeof own;
+        row_set_own(out, own.max_attempts, own.backoff_ms, own.lease_ms);
     }
     out->key = (const char *)at;
     out->reason = (const char *)at + head.key_size;

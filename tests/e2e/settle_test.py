@@ -3,6 +3,7 @@ import time
 
 import harness
 from harness import Case, now_ms
+from http_client import Http
 
 
 class Settle(Case):
@@ -110,6 +111,56 @@ class Attempts(Case):
         second = self.broker.one("consume", "q", "--ack", "none", "--count", 1, "--lease", "1s")
         self.assertEqual(second["attempt"], 2)
         self.broker.wait_stats("q", dead=1)
+
+
+class Own(Case):
+    def history(self, kind, queue="q"):
+        return [fact for fact in self.broker.ok("history", queue, "k") if fact["kind"] == kind]
+
+    def check_leases(self, queue, lease_ms, count):
+        leased = self.history("leased", queue)
+        self.assertEqual(len(leased), count)
+        for fact in leased:
+            self.assertIn(fact["lease_deadline_ms"] - fact["delivered_ms"], (lease_ms, lease_ms + 1))  # rounded up
+
+    def test_a_tasks_own_settings_replace_those_of_its_queue(self):  # OWN-1
+        self.broker.ok("queue", "set", "q", "backoff=fixed", "backoff_min=10d", "backoff_max=10d", "backoff_jitter=0", "max_attempts=9", "lease=1m")
+        self.broker.one("schedule", "q", "--key", "k", "--in", "0s", "--max-attempts", 2, "--backoff", "100ms", "--lease", "3h")
+        for _ in range(2):
+            self.assertEqual([self.broker.one("get", "q", "k")[name] for name in ("max_attempts", "backoff_ms", "lease_ms")], [2, 100, 3 * 3600000])
+            self.broker.stop()  # after the first start only the index has the task, not memory
+            self.broker.start()
+        self.assertRegex(self.broker.words("get", "q", "k"), r"(?m)^max attempts +2\nbackoff +100ms\nlease +3h$")
+        self.broker.ok("consume", "q", "--ack", "nack", "--count", 2)
+        self.assertEqual(self.broker.one("get", "q", "k")["state"], "dead")
+        self.check_leases("q", 3 * 3600000, 2)
+        (retried,) = self.history("retried")
+        self.assertIn(retried["due_ms"] - retried["at_ms"], (100, 101))  # due_ms is rounded up
+        self.assertEqual([fact["max_attempts"] for fact in self.history("scheduled")], [2])
+        self.broker.stop()
+        self.broker.ok("verify", self.broker.data)
+        replayed = self.broker.ok("replay", "--data", self.broker.data, "--dry-run", "--set", "q.max_attempts=5")
+        self.assertEqual([(line["changed"], line["dry_run"]["dead"], line["dry_run"]["deliveries"]) for line in replayed if line.get("queue") == "q"], [(0, 1, 2)])
+
+    def test_over_http_and_to_the_shares_of_groups(self):
+        http = Http(self.broker.port)
+        self.broker.ok("queue", "create", "t")
+        self.broker.ok("queue", "set", "t:g", "filter=*")
+        own = {"max_attempts": 1, "backoff": "1m", "lease": "10s"}
+        self.assertEqual(http.ask("POST", "/v1/tasks", {"queue": "t", "key": "k", "in": "0s", **own})[0], 201)
+        held = self.broker.one("consume", "t:g", "--count", 1, "--ack", "none")
+        self.check_leases("t:g", 10000, 1)
+        self.assertEqual(http.ask("GET", "/v1/queues/t:g/tasks/k")[1]["max_attempts"], 1)
+        self.broker.one("nack", held["id"], held["token"])
+        self.assertEqual(self.broker.one("get", "t:g", "k")["state"], "dead")
+        for member, words in ((("max_attempts", 10001), "at most 10000"), (("lease_ms", 9), "at least 10 ms"), (("lease", "25h"), "at most 24 hours"), (("backoff", "31d"), "at most 30 days")):
+            status, problem = http.ask("POST", "/v1/tasks", {"queue": "t", "in": "1h", member[0]: member[1]})
+            self.assertEqual(status, 400)
+            self.assertIn(words, problem["detail"])
+        for option, value in (("--max-attempts", "0"), ("--max-attempts", "10001"), ("--backoff", "0s"), ("--lease", "soon")):
+            answer = self.broker.tarry("schedule", "t", "--in", "1h", option, value)
+            self.assertEqual(answer.status, 2, answer.err)
+            self.assertIn(option, answer.err)
 
 
 class DeadLetters(Case):

@@ -134,6 +134,8 @@ Tarry__Op *ops_any(const struct ops_source *from) {
         const uint8_t choice = input_byte(from->input);
         op->schedule->on_conflict = (Tarry__Schedule__OnConflict)(choice % 4);
         if (choice >= 192) op->schedule->serial = (ProtobufCBinaryData){1, (uint8_t *)"s"};
+        if (choice % 16 == 5) op->schedule->max_attempts = 1 + choice / 64, op->schedule->backoff_ms = choice;
+        if (choice % 16 == 6) op->schedule->lease_ms = LEASE_MIN_MS + choice;
         op->schedule->expires_ms = input_byte(from->input) % 4 == 0 ? input_byte(from->input) : 0;
     }
     return op;

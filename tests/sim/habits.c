@@ -80,6 +80,7 @@ void habits_draw(struct random *random, struct habits *out) {
     out->serials = random_below(&own, 3) == 0;
     out->herds = random_below(&own, 4) == 0;
     out->recurs = random_below(&own, 6) == 0;
+    out->owns = random_below(&own, 3) == 0;
     out->one_line = random_below(random, 8) == 0;
     if (out->one_line) {
         out->wall_times = out->priorities = false;
@@ -140,6 +141,9 @@ static Tarry__Op *random_schedule(struct world *world, const struct habits *habi
         habits->early && strcmp(schedule.queue, habit_queues[0]) ==
                              0; /* the first queue may have lease_before_due, and then it refuses serial names */
     if (habits->serials && !may_be_early && one_in(world, 2)) schedule.serial = one_in(world, 2) ? "ann" : "bob";
+    if (habits->owns && one_in(world, 2)) schedule.max_attempts = 1 + (uint32_t)random_below(&world->random, 5);
+    if (habits->owns && one_in(world, 2)) schedule.backoff_ms = 1 + random_magnitude(&world->random, 12);
+    if (habits->owns && one_in(world, 2)) schedule.lease_ms = 100 + random_magnitude(&world->random, 13);
     return op_schedule(world, &schedule);
 }
 

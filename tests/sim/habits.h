@@ -28,6 +28,7 @@ struct habits {
     bool defines;    /* true: clients set and delete definitions */
     bool herds;      /* true: clients set the spread of queues, and the policy for overdue tasks after an outage */
     bool serials;    /* true: half of the tasks have one of two serial names */
+    bool owns;       /* true: tasks have attempts, backoff and lease of their own */
     bool recurs;     /* true: clients set, pause, trigger and delete recurrences */
     bool looks, repeats, leaves, crashes, short_leases, long_leases, half_dead;
     bool pools;    /* true: some sessions are pools of several consumers */

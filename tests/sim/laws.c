@@ -105,6 +105,12 @@ static void law_of_key(const struct flat *flat, const struct row *row) {
 }
 
 /* Checks that a share equals its task, and that the filter of its group matches (GROUP-1). */
+/* OWN-1: a task keeps its own settings, and its shares get them. */
+static void law_of_own(const struct row *row, const struct row *from) {
+    MUST(row->max_attempts == from->max_attempts && row->backoff_ms == from->backoff_ms &&
+         row->lease_ms == from->lease_ms);
+}
+
 static void law_of_share(const struct flat *flat, const Tarry__TaskPut *put, const struct row *row) {
     const struct flat_task *task = &flat->tasks[put->share_of];
     const Tarry__QueuePut *group = &flat_queue_of(flat, row->queue)->put;
@@ -116,6 +122,7 @@ static void law_of_share(const struct flat *flat, const Tarry__TaskPut *put, con
     MUST(!row->key_size ||
          (row->key_size == task->row.key_size && memcmp(row->key, task->row.key, row->key_size) == 0));
     MUST(row->blob_size == task->row.blob_size);
+    law_of_own(row, &task->row);
     MUST(row->id >= put->first_share && row->id - put->first_share < put->shares);
     for (uint64_t id = put->first_share; id < row->id; id++) /* no two shares of a task may be in the same group */
         MUST(flat->tasks[id].share_of == put->share_of && flat->tasks[id].row.queue != row->queue);
@@ -201,9 +208,9 @@ static void law_of_unsent(const struct flat_task *task, const Tarry__TaskPut *pu
 }
 
 static void law_of_attempts(const struct flat *flat, const struct row *before) {
-    uint32_t attempts_max = flat_queue_of(flat, before->queue)->put.policy->max_attempts;
-    MUST(!attempts_max ||
-         before->attempt < attempts_max); /* the task must have an attempt left; otherwise it would have become dead */
+    const uint32_t queues = flat_queue_of(flat, before->queue)->put.policy->max_attempts;
+    const uint32_t most = before->max_attempts ? before->max_attempts : queues; /* OWN-1 */
+    MUST(!most || before->attempt < most); /* the task must have an attempt left; otherwise it would have become dead */
 }
 
 /* Checks spread_ms: only a client's schedule or move spreads a task (watch.c), and other records that set a due time
@@ -231,6 +238,7 @@ void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
     MUST(row.state == moves[put->cause].to);
     law_of_overdue(flat, put, before);
     law_of_spread(put, &row, before);
+    law_of_own(&row, before);
     MUST(row.queue == before->queue && row.priority == before->priority && row.scheduled_ms == before->scheduled_ms);
     bool same_size = row.key_size == before->key_size;
     MUST(same_size && (!row.key_size || memcmp(row.key, before->key, row.key_size) == 0));

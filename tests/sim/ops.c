@@ -42,6 +42,9 @@ Tarry__Op *op_schedule(struct world *world, const struct schedule *schedule) {
     op->schedule->expires_ms = schedule->expires_ms;
     op->schedule->on_conflict = schedule->on_conflict;
     op->schedule->serial = key_data(schedule->serial);
+    op->schedule->max_attempts = schedule->max_attempts;
+    op->schedule->backoff_ms = schedule->backoff_ms;
+    op->schedule->lease_ms = schedule->lease_ms;
     return op;
 }
 

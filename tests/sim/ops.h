@@ -16,7 +16,9 @@ struct schedule {      /* omitted fields are 0 */
     uint32_t priority;
     uint64_t expires_ms;
     Tarry__Schedule__OnConflict on_conflict;
-    const char *serial; /* NULL: none */
+    const char *serial;    /* NULL: none */
+    uint32_t max_attempts; /* the task's own settings (OWN-1) */
+    uint64_t backoff_ms, lease_ms;
 };
 Tarry__Op *op_schedule(struct world *world, const struct schedule *schedule);
 Tarry__Ref *op_ref(struct world *world, const char *queue, const char *key, uint64_t id);

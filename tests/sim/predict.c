@@ -149,8 +149,9 @@ static void predict_nack(struct world *world, struct prediction *prediction, con
     if (prediction->code) return;
     const struct flat *head = &world->host->head;
     const struct row *row = &head->tasks[nack->id].row;
-    uint32_t attempts_max = flat_queue_of(head, row->queue)->put.policy->max_attempts;
-    if (nack->dead || (attempts_max && row->attempt >= attempts_max)) prediction->outcome = TARRY__OUTCOME__BURIED;
+    const uint32_t queues = flat_queue_of(head, row->queue)->put.policy->max_attempts;
+    const uint32_t most = row->max_attempts ? row->max_attempts : queues; /* OWN-1 */
+    if (nack->dead || (most && row->attempt >= most)) prediction->outcome = TARRY__OUTCOME__BURIED;
 }
 
 static void predict_get(struct world *world, struct prediction *prediction, const Tarry__Get *get) {

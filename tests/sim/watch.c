@@ -363,6 +363,50 @@ static void law_of_spread(const struct watch *watch, const struct flat *head, co
     MUST(!task->spread_ms || task->spread_ms < most_ms);
 }
 
+/* ---- a task's own settings (OWN-1) */
+
+static const Tarry__Schedule *schedule_of(const Tarry__Commit *commit, const Tarry__Task *task) {
+    for (size_t i = 0; commit && i < commit->n_ops; i++) {
+        const Tarry__Schedule *schedule =
+            commit->ops[i]->op_case == TARRY__OP__OP_SCHEDULE ? commit->ops[i]->schedule : NULL;
+        if (schedule && schedule->max_attempts == task->max_attempts && schedule->backoff_ms == task->backoff_ms &&
+            schedule->lease_ms == task->lease_ms)
+            return schedule;
+    }
+    return NULL;
+}
+
+/* A nack without a delay delays the task for at least its own backoff. */
+static void law_of_backoff(const struct watch *watch, const struct frame_header *header, const Tarry__Task *task) {
+    for (size_t i = 0; watch->commit && i < watch->commit->n_ops; i++) {
+        const Tarry__Op *op = watch->commit->ops[i];
+        if (op->op_case != TARRY__OP__OP_NACK || op->nack->id != task->id || op->nack->has_delay) continue;
+        MUST(task->due_ms * NS_PER_MS >= header->steady_ns + task->backoff_ms * NS_PER_MS);
+    }
+}
+
+/* The lease lasts as long as the task says, unless its session asked for a lease duration. */
+static void law_of_lease(struct world *world, const Tarry__Task *task) {
+    const struct watch *watch = &world->host->watch;
+    const struct watch_session *session = &watch->sessions[task->session % WATCH_SESSIONS];
+    if (!task->lease_ms || session->session != task->session || session->lease_ms) return;
+    const bool is_ahead =
+        task->delivered_ms == task->due_ms && task->lease_deadline_ms == task->due_ms + 1 + task->lease_ms;
+    MUST(is_ahead || task->lease_deadline_ms == (host_from_ns(world) + NS_PER_MS - 1) / NS_PER_MS + task->lease_ms);
+}
+
+static void laws_of_own(struct world *world, const struct frame_header *header, const Tarry__TaskPut *put,
+                        bool is_clients) {
+    const struct watch *watch = &world->host->watch;
+    if (put->cause == TARRY__CAUSE__CAUSE_SCHEDULED && is_clients) MUST(schedule_of(watch->commit, put->task));
+    if (put->cause == TARRY__CAUSE__CAUSE_RETRIED) law_of_backoff(watch, header, put->task);
+    if (put->cause == TARRY__CAUSE__CAUSE_LEASED) law_of_lease(world, put->task);
+}
+
+static void note_session(struct watch *watch, const Tarry__SessionPut *put) {
+    watch->sessions[put->session % WATCH_SESSIONS] = (struct watch_session){put->session, put->lease_ms};
+}
+
 void watch_frame(struct world *world, const struct frame_header *header, const Tarry__FrameBody *body) {
     struct watch *watch = &world->host->watch;
     const struct core_options *options = &world->options.core;
@@ -378,6 +422,7 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
             watch->began_ns = world->now_ns;
         }
         if (record->fact_case == TARRY__RECORD__FACT_QUEUE) law_of_endings(world, header, record->queue);
+        if (record->fact_case == TARRY__RECORD__FACT_SESSION) note_session(watch, record->session);
         if (record->fact_case != TARRY__RECORD__FACT_PUT) continue;
         const Tarry__TaskPut *put = record->put;
         schedules |= put->cause == TARRY__CAUSE__CAUSE_SCHEDULED;
@@ -387,6 +432,7 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
         const bool is_clients = !put->share_of && !is_occurrence(body, put);
         const bool sets_due = (put->cause == TARRY__CAUSE__CAUSE_SCHEDULED && is_clients) ||
                               (put->cause == TARRY__CAUSE__CAUSE_MOVED && !is_spread(put));
+        laws_of_own(world, header, put, is_clients);
         check_pooled(world->host, header, put);
         check_lost(world->host, header, body, put);
         if (sets_due) law_of_spread(watch, &world->host->head, put->task);

@@ -25,9 +25,16 @@ struct watch_outage {
     Tarry__Overdue judgement;
 };
 
+#define WATCH_SESSIONS 256u
+struct watch_session {
+    uint64_t session; /* 0: none */
+    uint64_t lease_ms;
+};
+
 struct watch {
-    struct watch_outage outages[FLAT_QUEUES_MAX]; /* by place */
-    struct watch_rate rates[FLAT_QUEUES_MAX];     /* by place */
+    struct watch_session sessions[WATCH_SESSIONS]; /* newest sessions, by session % WATCH_SESSIONS */
+    struct watch_outage outages[FLAT_QUEUES_MAX];  /* by place */
+    struct watch_rate rates[FLAT_QUEUES_MAX];      /* by place */
     struct who who;
     const Tarry__Commit *commit;         /* the commit about which the core is deciding */
     uint64_t started_ms;                 /* steady time at which this run of the broker started */

@@ -174,6 +174,35 @@ static void an_index_with_groups_has_its_own_version(void **state) { /* F-14 */
     assert_int_equal(f->index->meta.format, INDEX_FORMAT_GROUPS);
 }
 
+/* Absorbs a commit of a new task with these attempts of its own. */
+static void commits_task(struct fx *f, uint64_t sequence, uint32_t max_attempts) {
+    Tarry__Record record = TARRY__RECORD__INIT;
+    Tarry__TaskPut put = TARRY__TASK_PUT__INIT;
+    Tarry__Task task = TARRY__TASK__INIT;
+    task.id = sequence;
+    task.queue = 1;
+    task.max_attempts = max_attempts;
+    put.task = &task;
+    put.fresh = true;
+    put.cause = TARRY__CAUSE__CAUSE_SCHEDULED;
+    record.fact_case = TARRY__RECORD__FACT_PUT;
+    record.put = &put;
+    absorb(f, &record, sequence);
+}
+
+/* Likewise, so that a program that does not know a task's own attempts refuses the directory (OWN-1). */
+static void an_index_with_a_tasks_own_settings_has_its_own_version(void **state) { /* F-14 */
+    struct fx *f = *state;
+    producer_comes(f);
+    commits(f, 100);
+    commits_task(f, 1, 0);
+    assert_int_equal(results(f), 2);
+    assert_int_equal(f->index->meta.format, FORMAT_VERSION);
+    commits_task(f, 2, 3);
+    assert_int_equal(results(f), 3);
+    assert_int_equal(f->index->meta.format, INDEX_FORMAT_OWN);
+}
+
 static int forget_producer(void *argument, MDB_txn *txn) {
     struct index *index = argument;
     uint64_t producer = PRODUCER;
@@ -200,6 +229,7 @@ int main(void) {
         RESULTS_TEST(nothing_is_left_of_a_producer_that_has_ended),
         RESULTS_TEST(a_batch_keeps_many_producers_apart),
         RESULTS_TEST(an_index_with_groups_has_its_own_version),
+        RESULTS_TEST(an_index_with_a_tasks_own_settings_has_its_own_version),
         RESULTS_TEST(a_result_of_nobodys_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

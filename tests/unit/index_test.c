@@ -160,7 +160,7 @@ static void a_new_index_is_empty_and_knows_its_cluster(void **state) { /* F-14 *
 static int spoil_version(void *argument, MDB_txn *txn) {
     struct index *index = argument;
     struct meta_record meta = index->meta;
-    meta.format = INDEX_FORMAT_RECURS + 1;
+    meta.format = INDEX_FORMAT_MAX + 1;
     return meta_put(index, txn, &meta);
 }
 

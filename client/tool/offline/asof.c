@@ -295,6 +295,9 @@ static void view_of(struct listing *listing, const struct row *as_recorded, uint
     out->due_ms = row->due_ms;
     out->absolute = row->base == ROW_WALL;
     out->spread_ms = row->spread_ms;
+    out->max_attempts = row->max_attempts;
+    out->backoff_ms = row->backoff_ms;
+    out->lease_ms = row->lease_ms;
     out->serial = (ProtobufCBinaryData){row->serial_size, (uint8_t *)as_recorded->serial};
     out->priority = row->priority;
     out->attempt = row->attempt;

@@ -97,6 +97,9 @@ static void op_schedule(struct asking *asking, const struct ask *ask, Tarry__Op 
     op->schedule->key.len = ask->life->key_size;
     op->schedule->serial.data = (uint8_t *)ask->life->serial;
     op->schedule->serial.len = ask->life->serial_size;
+    op->schedule->max_attempts = ask->life->own.max_attempts;
+    op->schedule->backoff_ms = ask->life->own.backoff_ms;
+    op->schedule->lease_ms = ask->life->own.lease_ms;
     op->schedule->when = when_of(asking, ask);
     op->schedule->priority = ask->priority;
     op->schedule->expires_ms = ask->expires_ms;
@@ -119,7 +122,7 @@ static void op_nack(struct asking *asking, const struct ask *ask, const struct t
     } else if (ask->verdict == VERDICT_NACK && twin->row.id != twin->life->id) {
         Tarry__Policy policy = plan_policy(twin->life->plan);
         op->nack->has_delay = true;
-        op->nack->delay_ms = backoff_ms(&policy, twin->life->id, twin->row.attempt);
+        op->nack->delay_ms = backoff_ms(&policy, twin->row.backoff_ms, twin->life->id, twin->row.attempt);
     }
 }
 

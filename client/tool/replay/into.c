@@ -311,8 +311,12 @@ static void schedule(struct into *in, const struct entry *entry, struct route *r
     char serial[SERIAL_SIZE_MAX + 1] = "";
     if (task->serial.len > 0 && task->serial.len <= SERIAL_SIZE_MAX) /* a valid record's serial name always fits */
         memcpy(serial, task->serial.data, task->serial.len);
+    const struct tarry_own_policy own = {.max_attempts = task->max_attempts,
+                                         .backoff_ms = task->backoff_ms,
+                                         .lease_ms = task->lease_ms};
     struct tarry_schedule_options options = {
         .serial = serial,
+        .own = &own,
         .queue = route->name,
         .key = image->key,
         .key_size = image->key_size,

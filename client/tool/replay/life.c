@@ -292,7 +292,8 @@ static void take_reason(struct turn *turn, const ProtobufCBinaryData *reason) {
  * whether the nack had a delay of its own. */
 static enum verdict nacked(const struct life *life, struct turn *turn, const Tarry__Task *task) {
     turn->delay_ms = task->due_ms - ms_up(turn->settled_ns);
-    bool by_backoff = turn->delay_ms == backoff_ms(&life->plan->recorded, life->id, task->attempt);
+    bool by_backoff =
+        turn->delay_ms == backoff_ms(&life->plan->recorded, life->own.backoff_ms, life->id, task->attempt);
     return by_backoff ? VERDICT_NACK : VERDICT_NACK_DELAYED;
 }
 
@@ -300,7 +301,7 @@ static enum verdict nacked(const struct life *life, struct turn *turn, const Tar
 static enum verdict buried(const struct life *life, struct turn *turn, const struct entry *entry, bool ran_out) {
     const Tarry__Task *task = entry->record->put->task;
     if (entry->body->producer == 0) return ran_out ? VERDICT_RUNS_OUT : VERDICT_LOST;
-    uint32_t most = life->plan->recorded.max_attempts;
+    uint32_t most = attempts_max(&life->plan->recorded, life->own.max_attempts);
     static const char used_up[] = "the task used up its attempts";
     bool has_reason =
         task->reason.len != sizeof used_up - 1 || memcmp(task->reason.data, used_up, task->reason.len) != 0;
@@ -394,7 +395,8 @@ static struct life *add(struct lives *lives, const Tarry__Task *task, struct pla
                           .key = text_of(&task->key),
                           .key_size = (uint8_t)task->key.len,
                           .serial = text_of(&task->serial),
-                          .serial_size = (uint8_t)task->serial.len};
+                          .serial_size = (uint8_t)task->serial.len,
+                          .own = {task->max_attempts, (uint32_t)task->backoff_ms, task->lease_ms}};
     lives->items[lives->count++] = life;
     id_map_put(&lives->by_id, task->id, life);
     return life;

@@ -139,6 +139,9 @@ struct life {
     uint8_t key_size;
     char *serial; /* serial name; owned; NULL: none */
     uint8_t serial_size;
+    struct {
+        uint32_t max_attempts, backoff_ms, lease_ms;
+    } own; /* the task's own settings (OWN-1); 0: those of the queue */
     struct phase *first, *last;
     uint32_t deliveries;
     enum outcome_kind outcome;
