@@ -71,8 +71,8 @@ struct row {
     uint16_t max_attempts : 15;
     uint16_t has_own : 1; /* one of the task's own settings is not 0 */
     const char *key;      /* key of the task, not terminated; borrowed from the owner of the row's memory */
-    const char *reason; /* why the task is a dead letter; valid in state ROW_BURIED */
-    const char *serial; /* serial name (SERIAL-1); not terminated, borrowed like the key */
+    const char *reason;   /* why the task is a dead letter; valid in state ROW_BURIED */
+    const char *serial;   /* serial name (SERIAL-1); not terminated, borrowed like the key */
 };
 
 /* Sets the task's own settings (OWN-1). */

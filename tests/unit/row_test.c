@@ -107,13 +107,9 @@ static void the_hash_sees_every_field(void **state) {
         struct random_row made;
         make_row(&random, &made);
         made.row.key_size |= 1, made.row.reason_size |= 1,
-<<<<<<< HEAD
             made.row.serial_size |=
-            3; /* has its two lowest bits set, so that flipping one of them makes the size smaller */
-=======
-            made.row.serial_size |= 3; /* so that flipping a bit makes the sizes smaller */
-        made.row.has_own = true;       /* otherwise the hash does not include the task's own settings, which are 0 */
->>>>>>> 47efcc69 (A task may have attempts, backoff and lease of its own (OWN-1))
+            3;                   /* has its two lowest bits set, so that flipping one of them makes the size smaller */
+        made.row.has_own = true; /* otherwise the hash does not include the task's own settings, which are 0 */
         uint64_t hash = row_hash(&made.row);
         assert_int_not_equal(hash, 0);
         SEEN(id);
