@@ -337,6 +337,21 @@ static void expect_op(Tarry__Op__OpCase op_case, void *message, Tarry__Code code
 #define FINE(op, message) expect_op(TARRY__OP__OP_##op, message, TARRY__CODE__OK, NULL)
 #define REFUSED(op, message, code, problem) expect_op(TARRY__OP__OP_##op, message, TARRY__CODE__##code, problem)
 
+static void own_settings_of_schedules(void **state) { /* OWN-1 */
+    good.schedule.max_attempts = TASK_ATTEMPTS_MAX;
+    good.schedule.backoff_ms = BACKOFF_MAX_MS;
+    good.schedule.lease_ms = LEASE_MAX_MS;
+    FINE(SCHEDULE, &good.schedule);
+    good.schedule.lease_ms++;
+    REFUSED(SCHEDULE, &good.schedule, INVALID, "lease_ms must be at most 24 hours");
+    good.schedule.lease_ms = LEASE_MIN_MS - 1;
+    REFUSED(SCHEDULE, &good.schedule, INVALID, "lease_ms must be at least 10 ms");
+    good.schedule.backoff_ms++;
+    REFUSED(SCHEDULE, &good.schedule, INVALID, "backoff_ms must be at most 30 days");
+    good.schedule.max_attempts++;
+    REFUSED(SCHEDULE, &good.schedule, INVALID, "max_attempts of a task must be at most 10000");
+}
+
 static void schedules(void **state) {
     FINE(SCHEDULE, &good.schedule);
     good.when.ms = DUE_AHEAD_MAX_MS;
@@ -361,19 +376,6 @@ static void schedules(void **state) {
     REFUSED(SCHEDULE, &good.schedule, INVALID, "expires_ms is longer than ten years (3653 days)");
     good.schedule.priority = 10;
     REFUSED(SCHEDULE, &good.schedule, INVALID, "priority must be at most 9");
-    setup(NULL);
-    good.schedule.max_attempts = TASK_ATTEMPTS_MAX;
-    good.schedule.backoff_ms = BACKOFF_MAX_MS;
-    good.schedule.lease_ms = LEASE_MAX_MS;
-    FINE(SCHEDULE, &good.schedule);
-    good.schedule.lease_ms++;
-    REFUSED(SCHEDULE, &good.schedule, INVALID, "lease_ms must be at most 24 hours");
-    good.schedule.lease_ms = LEASE_MIN_MS - 1;
-    REFUSED(SCHEDULE, &good.schedule, INVALID, "lease_ms must be at least 10 ms");
-    good.schedule.backoff_ms++;
-    REFUSED(SCHEDULE, &good.schedule, INVALID, "backoff_ms must be at most 30 days");
-    good.schedule.max_attempts++;
-    REFUSED(SCHEDULE, &good.schedule, INVALID, "max_attempts of a task must be at most 10000");
     setup(NULL);
     good.schedule.on_conflict = (Tarry__Schedule__OnConflict)4;
     REFUSED(SCHEDULE, &good.schedule, INVALID, "on_conflict is unknown");
@@ -672,6 +674,7 @@ int main(void) {
         cmocka_unit_test(content_that_is_not_well_formed),
         cmocka_unit_test(what_is_accepted_can_be_unpacked),
         cmocka_unit_test_setup(schedules, setup),
+        cmocka_unit_test_setup(own_settings_of_schedules, setup),
         cmocka_unit_test_setup(references, setup),
         cmocka_unit_test_setup(settlements, setup),
         cmocka_unit_test_setup(dead_letters_and_queues, setup),
