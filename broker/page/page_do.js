@@ -28,7 +28,7 @@ const sure = ({ title, text, yes, field, danger }) => new Promise((resolve) => {
 });
 /* Returns the broker's sentence about the result of one operation. */
 const resultText = (result) => {
-  const what = result.result === "done" ? result.op : result.result, left = result.job ? `: ${count(result.count || 0)} tasks, one after the other (job ${result.job})` : "";
+  const what = result.result === "done" ? result.op.replace("recur_", "") : result.result, left = result.job ? `: ${count(result.count || 0)} tasks, one after the other (job ${result.job})` : "";
   return `${what}${left}${["schedule", "move", "requeue"].includes(result.op) && result.due_ms ? `, due ${exact(result.due_ms)}` : ""}${result.paused_until_ms ? ` until ${exact(result.paused_until_ms)}` : ""}`;
 };
 const problemText = (result) => `${result.message || result.code}${result.result !== "error" ? ` (it is ${result.result})` : ""}`;

@@ -250,6 +250,8 @@ const show = (told) => {
   refreshQueue();
   refreshCalendar();
   refreshConsumers();
+  refreshGroups();
+  refreshRecurrences();
   refreshDay();
   pushed(told.push, told.now_ms);
   pair(told.pair);

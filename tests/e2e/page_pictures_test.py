@@ -61,6 +61,7 @@ class Pictures(webhooks_test.Pushed):
     """Every view of the page, with real data."""
 
     find, open_queue, press, bury = page_test.Seen.find, page_test.Seen.open_queue, page_test.Seen.press, page_test.Seen.bury
+    look_with_axe = page_test.Looks.look_with_axe
 
     def prepare(self):
         self.write_secrets("".join(f"{queue} {self.secret}\n" for queue in ("q", "invoices")))
@@ -106,15 +107,6 @@ class Pictures(webhooks_test.Pushed):
             self.browser.size(1280, 900)
             self.browser.run("document.getElementById('queue-close').click(); document.getElementById('queues-title').scrollIntoView()")
             self.browser.screenshot(os.path.join(page_test.SHOTS, "page-webhooks.png"))
-
-    def look_with_axe(self, view, medium):
-        """Checks the view with axe if TARRY_AXE names an axe.min.js (npm's axe-core); run by hand, because Debian has none."""
-        if not os.environ.get("TARRY_AXE"):
-            return
-        with open(os.environ["TARRY_AXE"], encoding="utf-8") as file:
-            found = self.browser.run(file.read() + "\nreturn axe.run().then((r) => r.violations.map((v) => [v.id, v.impact, v.nodes.map((n) => n.html)]))")
-        self.assertEqual(found, [], (view, medium))
-        print(f"# axe: {view}, {medium}: clean")
 
     def compare(self, name, now, then):
         with self.subTest(name):

@@ -131,6 +131,15 @@ class Looks(harness.Case):
         if SHOTS:
             self.browser.screenshot(os.path.join(SHOTS, f"page-{name}.png"))
 
+    def look_with_axe(self, view, medium):
+        """Checks the view with axe if TARRY_AXE names an axe.min.js (npm's axe-core); run by hand, because Debian has none."""
+        if not os.environ.get("TARRY_AXE"):
+            return
+        with open(os.environ["TARRY_AXE"], encoding="utf-8") as file:
+            found = self.browser.run(file.read() + "\nreturn axe.run().then((r) => r.violations.map((v) => [v.id, v.impact, v.nodes.map((n) => n.html)]))")
+        self.assertEqual(found, [], (view, medium))
+        print(f"# axe: {view}, {medium}: clean")
+
     def become(self, name):
         """Loads the page again with this token."""
         self.browser.open(f"http://127.0.0.1:{self.broker.port}/")
@@ -610,6 +619,79 @@ class Seen(Looks):
         self.browser.wait("return document.querySelectorAll('#consumers-rows tr').length === 1")
         cells = self.browser.run("return [...document.querySelector('#consumers-rows tr').cells].map((c) => c.textContent)")
         self.assertEqual((cells[3], cells[4], cells[6]), ("mail (does not exist yet)", "7", "never"))
+
+    def table(self, name):
+        return self.browser.run("return [...document.querySelectorAll(`#${arguments[0]} tr`)].map((r) => [...r.cells].map((c) => c.textContent))", name)
+
+    def check_accessible(self, view):
+        for scheme, width in (("light", 1280), ("dark", 1280), ("light", 360)):
+            self.browser.media(prefers_color_scheme=scheme)
+            self.browser.size(width, 900, mobile=width < 1000)
+            self.assertEqual(self.browser.run(CONTRAST), [], (view, scheme))
+            self.assertEqual(self.browser.run(NAMES), [], (view, scheme))
+            self.assertTrue(self.browser.run("return document.documentElement.scrollWidth <= innerWidth"), (view, width))
+            self.look_with_axe(view, f"{scheme}, {width}")
+        self.browser.size(1280, 900)
+
+    def test_groups_are_shown_with_their_filters_and_how_far_behind_they_are(self):
+        self.broker.ok("queue", "create", "orders")
+        self.look()
+        self.assertTrue(self.browser.run("return document.getElementById('groups').hidden"))
+        self.broker.ok("group", "create", "orders:mail")
+        self.broker.ok("group", "create", "orders:<b>", "--filter", "tag = '<img src=x onerror=\"window.xss=1\">'")
+        self.broker.ok("queue", "pause", "orders:mail")
+        for number in range(3):
+            self.broker.ok("schedule", "orders", "--key", f"o{number}", "--in", "0s")
+        self.broker.wait_stats("orders:mail", ready=3)
+        self.look()
+        self.browser.wait("return [...document.querySelectorAll('#groups-rows tr')].some((r) => r.cells[2].textContent === '3' && r.cells[3].textContent !== '–')")
+        rows = {row[0]: row for row in self.table("groups-rows")}
+        self.assertEqual((rows["orders:mail"][1], *rows["orders:mail"][4:]), ("*", "0", "0", "0, paused"))
+        self.assertEqual(rows["orders:<b>"][1:4], ["tag = '<img src=x onerror=\"window.xss=1\">'", "0", "–"])
+        self.assertFalse(self.browser.run("return Boolean(window.xss)"))
+        self.check_accessible("groups")
+        self.browser.run("document.querySelector('#groups-rows button').focus()")
+        self.browser.keys("\ue007")
+        self.browser.wait("return document.getElementById('queue-title').textContent === 'Queue orders:mail'")
+        self.assertEqual(self.browser.log(), [])
+
+    def test_recurring_tasks_are_created_changed_and_shown_with_their_next_times(self):
+        self.look()
+        self.assertTrue(self.browser.run("return document.getElementById('recurrences').hidden"))
+        self.press_form("Create a recurring task", "#queues-actions")
+        self.fill(of_queue="reports", its_name="daily", cron="0 25 * * *", zone="Asia/Shanghai")
+        self.send()
+        self.assertIn("cron, column 3", self.browser.wait("return document.getElementById('form-said').textContent"), "the broker's refusal")
+        self.fill(cron="0 9 * * MON-FRI", body='{"report":"daily"}', attributes="kind=report", jitter="5m", overlap="allow", until="2090-01-01T00:00:00Z")
+        self.send()
+        self.browser.wait("return document.querySelectorAll('#recurrences-rows tr').length === 1")
+        self.assertIn("Done: daily is set, next ", self.said("recurrences-said"))
+        [row] = self.table("recurrences-rows")
+        self.assertEqual(row[:4], ["daily", "reports", "0 9 * * MON-FRI, Asia/Shanghai", "active"])
+        self.assertRegex(row[4], r"^20\d\d-\d\d-\d\d \d\d:\d\d:00$")
+        self.assertEqual(row[5:9], ["never", "–", "0", "0"])
+        self.browser.run("[...document.querySelectorAll('#recurrences-rows button')].find((b) => b.textContent === 'Change').click()")
+        self.browser.wait("return document.getElementById('form').open")
+        self.assertTrue(self.browser.run("return document.getElementById('form-its_name').readOnly"))
+        self.fill(cron="30 8 * * *")
+        self.send()
+        self.browser.wait("return document.querySelector('#recurrences-rows tr').cells[2].textContent.startsWith('30 8')")
+        view = self.broker.one("recur", "show", "daily")
+        self.assertEqual((view["cron"], view["body"], view["attributes"], view["jitter_ms"], view["overlap"], view["until_ms"]),
+                         ("30 8 * * *", '{"report":"daily"}', {"kind": "report"}, 300000, "allow", 3786912000000), "the form kept the other fields")
+        self.press("Trigger daily of reports", "#recurrences")
+        self.confirm()
+        self.browser.wait("return document.getElementById('recurrences-said').textContent.startsWith('Done: trigger')")
+        self.broker.wait_stats("reports", ready=1)
+        self.press("Pause daily of reports", "#recurrences")
+        self.confirm()
+        self.browser.wait("return document.querySelector('#recurrences-rows tr').cells[3].textContent === 'paused'")
+        self.check_accessible("recurring tasks")
+        self.press("Delete daily of reports", "#recurrences")
+        self.confirm()
+        self.browser.wait("return document.querySelectorAll('#recurrences-rows tr').length === 0")
+        self.assertEqual(self.broker.ok("recur", "list"), [])
+        self.assertEqual([line for line in self.browser.log() if "400 (Bad Request)" not in line], [])
 
     def test_a_chart_tells_its_values_at_the_pointer_and_by_the_keyboard(self):
         self.broker.ok("schedule", "mail", "--in", "1h")

@@ -1,0 +1,83 @@
+/* page_recurrences.js: recurrences: when each fires next and how its last occurrence ended; the actions, and a form to create or change
+ * one (docs/RECURRING.md). The fields of the form come from /v1/openapi.json. */
+const RECURRENCES_EVERY_MS = 10000;
+const NOT_IN_FORM = ["body_base64", "json", "properties"];
+let recurrencesAt = 0;
+
+/* ---- the form */
+let recurrenceFields = null;
+const readRecurrenceFields = async () => {
+  if (recurrenceFields) return recurrenceFields;
+  const answer = await call("/v1/openapi.json");
+  if (!answer.ok) throw new Error(await refusal(answer));
+  const { properties } = (await answer.json()).paths["/v1/queues/{queue}/recurrences/{name}"].put.requestBody.content["application/json"].schema;
+  recurrenceFields = Object.entries(properties).filter(([name]) => !NOT_IN_FORM.includes(name) && !(name.endsWith("_ms") && name.slice(0, -3) in properties)).map(([name, schema]) => {
+    const isNumber = schema.type === "integer", isTime = schema.format === "date-time", isAttributes = name === "attributes";
+    return { name, isNumber, isTime, isAttributes, isDuration: `${name}_ms` in properties && !isTime, label: name.replaceAll("_", " "), options: schema.enum, min: schema.minimum, max: schema.maximum,
+      kind: schema.enum ? "select" : isNumber ? "number" : isAttributes || name === "body" ? "area" : "text",
+      help: isAttributes ? "NAME=VALUE, one on each line" : isTime ? "a time such as 2026-12-01T09:00:00Z" : [schema.description, isNumber ? `${count(schema.minimum)} to ${count(schema.maximum)}` : ""].filter(Boolean).join("; ") };
+  });
+  return recurrenceFields;
+};
+const recurrenceValue = (field, view) => {
+  if (field.isAttributes) return Object.entries(view.attributes || {}).map(([name, value]) => `${name}=${value}`).join("\n");
+  if (field.isDuration) return view[`${field.name}_ms`] ? durationText(view[`${field.name}_ms`]) : "";
+  return view[field.name] === undefined ? "" : String(view[field.name]);
+};
+const recurrenceBody = (fields, values) => Object.fromEntries(fields.filter((field) => values[field.name].trim() !== "").map((field) =>
+  [field.name, field.isAttributes ? attributesOf(values[field.name]) : field.isNumber ? Number(values[field.name]) : values[field.name]]));
+const openRecurrence = async (queue, view, say, after) => {
+  try {
+    if (view && view.body_base64) throw new Error("its payload is not text; change it with tarry recur set");
+    const fields = (await readRecurrenceFields()).map((field) => ({ ...field, value: view ? recurrenceValue(field, view) : "" }));
+    openForm({ title: view ? `Recurring task ${view.name} of ${view.queue}` : "Create a recurring task", yes: view ? "Replace it" : "Create",
+      fields: [{ name: "of_queue", label: "Queue", value: view ? view.queue : queue, list: "find-queues", fixed: Boolean(view) },
+        { name: "its_name", label: "Name", value: view ? view.name : "", fixed: Boolean(view), help: "one of cron, every and rrule says when it fires" }, ...fields],
+      send: async (values) => {
+        if (!values.of_queue || !values.its_name) return { ok: false, text: "The recurring task needs a queue and a name." };
+        const answer = await call(`/v1/queues/${segment(values.of_queue)}/recurrences/${segment(values.its_name)}`, { method: "PUT", body: JSON.stringify(recurrenceBody(fields, values)) });
+        return outcome(answer, (result) => `Done: ${values.its_name} is set${result.due_ms ? `, next ${exact(result.due_ms)}` : ""}.`);
+      },
+      done: (text) => { say(text, "good"); after(); } });
+  } catch (error) { say(`The form cannot be shown: ${error.message}`, "bad"); }
+};
+
+/* ---- the table */
+const recurrenceRule = (view) => `${view.every_ms ? `every ${durationText(view.every_ms)}` : view.cron || view.rrule || ""}${view.every_ms ? "" : `, ${view.zone || "UTC"}`}`;
+const recurrenceActions = (view) => {
+  const op = (word) => () => ({ [`recur_${word}`]: { queue: view.queue, name: view.name } }), of = `${view.name} of ${view.queue}`;
+  const action = (word, name, text, danger) => ({ role: "operate", name, danger, label: `${name} ${of}`, title: `${name} ${of}?`, text, yes: name, op: op(word) });
+  return [{ role: "operate", name: "Change", label: `Change ${of}`, open: () => openRecurrence("", view, sayIn("recurrences-said"), lookAtRecurrences) },
+    view.state === "paused" ? action("resume", "Resume", "The next occurrence is planned from now on.") : action("pause", "Pause", "The next occurrence is cancelled; none follows until it is resumed."),
+    action("trigger", "Trigger", "One occurrence is created now, besides the others."), action("delete", "Delete", "The next occurrence is cancelled. Earlier ones stay.", true)];
+};
+const recurrenceRow = (view) => {
+  const row = element("tr"), head = element("th", view.name), acts = element("td"), isBad = view.state === "stuck" || view.last_state === "dead";
+  head.scope = "row";
+  buttons(acts, recurrenceActions(view), sayIn("recurrences-said"), lookAtRecurrences);
+  row.append(head, element("td", view.queue), element("td", recurrenceRule(view)), element("td", view.problem ? `${view.state}: ${view.problem}` : view.state, view.state === "stuck" ? "bad" : ""),
+    element("td", view.next_ms ? toSecond(view.next_ms) : "none"), element("td", view.last_ms ? toSecond(view.last_ms) : "never"), element("td", view.last_state || "–", isBad ? "bad" : ""),
+    element("td", count(view.missed_count || 0)), element("td", count(view.skipped_count || 0)), acts);
+  return row;
+};
+const lookAtRecurrences = async () => {
+  recurrencesAt = Date.now();
+  try {
+    const answer = await call(`/v1/recurrences?limit=${ROWS_MAX}`);
+    if (!answer.ok) throw new Error(await refusal(answer));
+    const { recurrences, next } = await answer.json();
+    $("recurrences-rows").replaceChildren(...recurrences.map(recurrenceRow));
+    $("recurrences-table").hidden = !recurrences.length;
+    $("recurrences-state").textContent = next ? `The first ${ROWS_MAX}; tarry recur list shows all.` : "";
+    $("recurrences").hidden = !recurrences.length && !$("recurrences-said").textContent;
+  } catch (error) {
+    $("recurrences-table").hidden = true;
+    $("recurrences-state").textContent = `The recurring tasks cannot be shown: ${error.message}`;
+    $("recurrences").hidden = false;
+  }
+};
+/* Refreshes the table, unless the user is at one of its buttons. */
+const refreshRecurrences = () => {
+  const isUsed = $("sure").open || $("form").open || $("recurrences-rows").contains(document.activeElement);
+  if (Date.now() - recurrencesAt >= RECURRENCES_EVERY_MS && !isUsed) lookAtRecurrences();
+};
