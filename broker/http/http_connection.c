@@ -85,7 +85,8 @@ static void exchange_free(struct http_exchange *exchange) {
     json_decref(exchange->json);
     http_text_drop(&exchange->out);
     drop_answer(exchange);
-    if (exchange->passed_size > 0) {
+    if (exchange->passed_size > 0) { /* the connection's bytes are those of a later request */
+        body_free(&exchange->body);
         (void)door_stream_hold(server->door, -(int64_t)exchange->passed_size);
         server->passed_count--;
     } else {
