@@ -39,7 +39,8 @@ bool body_finish(struct http_body *body);
 void body_unpacked(struct http_body *body);
 /* Frees the body, whose bytes the door no longer counts for the connection. */
 void body_free(struct http_body *body);
-/* Frees the body, and counts no bytes for the connection. Call it early: a request may take long, and would keep its body as long. */
+/* Frees the body, and counts no bytes for the connection. Call it early: a request may take long, and would keep its
+ * body as long. */
 void body_deinit(struct http_body *body);
 
 #endif

@@ -164,7 +164,7 @@ static bool take_json(struct quick *quick) {
 static bool take_body(struct quick *quick) {
     size_t size;
     const char *text = lex_take(&quick->lexer, '"') ? lex_text(&quick->lexer, &size) : NULL;
-    return text != NULL && size > 0 && pack_content(quick, NULL, 0, text, size);
+    return text != NULL && size > 0 && pack_content(quick, "", 0, text, size);
 }
 
 /* ---- members */
