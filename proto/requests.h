@@ -37,7 +37,7 @@ enum request_answerer {
     BY_AUDITOR, /* shell/jobs/auditor.h reads the log */
     BY_BACKUP,  /* shell/jobs/backup.h */
     BY_LEADER,  /* the leader's half of shell/pair/node.h, for the follower */
-    BY_NODE,    /* shell/door/pair_status.h, in every role of the node */
+    BY_NODE,    /* shell/door/stats.h, in every role of the node */
 };
 
 static inline enum request_answerer request_answerer(const Tarry__Request *request) {

@@ -20,19 +20,18 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
+#include "clock.h"
 #include "config.h"
 #include "endpoints.h"
 #include "fatal.h"
+#include "lifecycle.h"
 #include "listen.h"
 #include "logfmt.h"
-#include "monotonic.h"
 #include "node.h"
-#include "notify.h"
 #include "peer_credentials.h"
 #include "pusher.h"
-#include "restart.h"
+#include "run.h"
 #include "shell.h"
-#include "system_user.h"
 #include "tls.h"
 
 #define EXIT_USAGE 2

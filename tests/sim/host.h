@@ -193,7 +193,7 @@ struct host {
     size_t frame_capacity;
     uint64_t promised;        /* log position on which replies and deliveries that have left depend */
     uint64_t noted_boot;      /* number of the boot in which noted_steady_ns is valid */
-    uint64_t noted_steady_ns; /* steady time at BOOTTIME zero of that boot (shell/process/boot.h) */
+    uint64_t noted_steady_ns; /* steady time at BOOTTIME zero of that boot (shell/process/clock.h) */
     uint64_t stood_before_ns; /* time for which the wall time had not advanced at the last start */
     uint64_t stood_wall_ns;   /* wall time of the broker at the last start, if it had stopped then */
     uint64_t steps;

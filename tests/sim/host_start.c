@@ -406,13 +406,13 @@ static void restart_clock(struct world *world, struct clock_origin origin) {
     clock_begin(&host->clock, origin, sample);
 }
 
-/* Writes the note of the boot (shell/process/boot.c). It is never synced, because it is worthless in the next boot. */
+/* Writes the note of the boot (shell/process/clock.c). It is never synced, because it is worthless in the next boot. */
 static void note_boot(struct host *host) {
     host->noted_boot = host->boot;
     host->noted_steady_ns = host->clock.steady_from - host->clock.boot_from;
 }
 
-/* Within one boot, steady time continues from the note (boot.h). After a new boot it advances by the difference of
+/* Within one boot, steady time continues from the note (clock.h). After a new boot it advances by the difference of
  * the wall clocks, if the start accepts that difference (TIME-2); the true time may be less. */
 static void begin_clock(struct world *world, const struct recovery_plan *plan, bool accept) {
     struct host *host = world->host;

@@ -1,5 +1,6 @@
 /* host_sync.c: carries out the effects of group commit, of the release gate and of late reads (engine), as
- * shell/threads/sync.c, releaser.c, outgoing.c and delivery_sender.c do. A failure ends the broker's life (LOG-4). */
+ * shell/threads/sync.c, releaser.c and delivery_sender.c do. A failure ends the broker's life
+ * (LOG-4). */
 #include <errno.h>
 #include <string.h>
 
@@ -36,7 +37,7 @@ static int append_all(struct host *host) {
     return log_write(host->log);
 }
 
-/* ---- contents that are read before they leave (engine/outgoing_read.h), as in shell/threads/outgoing.c */
+/* ---- contents that are read before they leave (engine/outgoing_read.h), as in shell/threads/delivery_sender.c */
 
 static int read_log(void *context, uint64_t position, void *out, size_t size) {
     const struct world *world = context;

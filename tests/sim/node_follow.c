@@ -1,5 +1,5 @@
 /* node_follow.c: the follower: questions, copied frames, cuts, applied frames, and the leader's clock
- * (shell/pair/node_follower.c, shell/threads/applier.c and core_thread.c). */
+ * (shell/pair/node_follower.c, shell/threads/core_thread.c). */
 #include <errno.h>
 #include <string.h>
 

@@ -312,7 +312,7 @@ void lead_give_up(struct world *world) {
         TRACE(world, "broker", "gives up a follower that stores nothing");
 }
 
-/* Makes the core record that the node serves alone (shell/pair/node_alone.c). */
+/* Makes the core record that the node serves alone (shell/pair/node.c). */
 void lead_record_alone(struct world *world) {
     struct host *host = world->host;
     struct node *node = host->node;

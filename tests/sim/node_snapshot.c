@@ -1,5 +1,5 @@
 /* node_snapshot.c: a snapshot for a follower whose next frames are no longer in the leader's log: the leader's log and
- * index as of one position (shell/pair/snapshot.c, shell/jobs/backup_files.c).
+ * index as of one position (shell/pair/snapshot.c, shell/jobs/backup.c).
  *
  * The node notes durably that it wants a snapshot, and its process starts again. The snapshot is fetched before
  * recovery, however long that takes.

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "boot.h"
+#include "clock.h"
 
 #define STEADY UINT64_C(1763724000123456789)
 

@@ -1,8 +1,8 @@
 /* disk_space_test.c: how soon the broker accepts tasks again after a full disk has space (F-4, CAP-1;
- * broker/shell/process/disk_space.c). The clock, the disk and the log's answers are the test's. Linked with all parts
+ * broker/shell/process/log_disk.c). The clock, the disk and the log's answers are the test's. Linked with all parts
  * of tarryd. How soon the log makes its next segment: log_test.c; how soon the index is written: index_schedule_test.c.
  */
-#include "disk_space.h"
+#include "log_disk.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -118,7 +118,8 @@ void index_tell_time(struct index *index, uint64_t steady_ns) {
     if (steady_ns >= STEADY_NOW_NS && atomic_exchange(&world.put_off, false)) atomic_store(&world.was_due, true);
 }
 
-struct instant clock_now(struct clock *clock, bool *out_held) {
+struct instant __wrap_clock_now(struct clock *clock, bool *out_held);
+struct instant __wrap_clock_now(struct clock *clock, bool *out_held) {
     return (struct instant){.steady_ns = STEADY_NOW_NS};
 }
 

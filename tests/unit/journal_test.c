@@ -1,6 +1,6 @@
 /* journal_test.c: conversion of a log line to an entry of systemd's journal: each pair becomes a field, and no line can
  * forge further fields. */
-#include "journal.h"
+#include "logfmt.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -12,10 +12,10 @@
 #include <sched.h>
 
 #include "batch.h"
+#include "clock.h"
 #include "core_turn.h"
 #include "delivery_sender.h"
 #include "inbox.h"
-#include "monotonic.h"
 #include "refusals_told.h"
 
 static struct inbox inbox;

@@ -77,9 +77,6 @@ bool authorizer_is_open(const struct authorizer *authorizer);
 void authorizer_numbers(struct authorizer *authorizer, struct authorizer_numbers *out);
 
 /* ---- recording of refusals for the audit */
-/* Counts `count` more refusals (access.h). The caller holds the mutex. */
-void authorizer_note(struct authorizer *authorizer, Tarry__AccessRefused__Why why, const char *peer,
-                     const char *principal, const char *what, uint64_t count);
 /* Offers counted refusals to the core thread, which records them. With `all`, before a stop, refusals of a kind that
  * was recorded a short time ago are offered too. */
 void authorizer_tell(struct authorizer *authorizer, bool all);

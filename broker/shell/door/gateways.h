@@ -3,6 +3,8 @@
 #ifndef TARRY_SHELL_GATEWAYS_H
 #define TARRY_SHELL_GATEWAYS_H
 
+#include <stddef.h>
+
 #include "gateway_host.h"
 
 struct authorizer;
@@ -20,5 +22,20 @@ struct gateways_needs {
 /* Returns the gateway, or NULL if memory is exhausted. `needs` must outlive it. Register it with the door before the
  * door starts (gateway_serve). */
 struct gateway *gateways_new(const struct gateways_needs *needs);
+
+/* ---- webhooks */
+
+/* Connects webhooks (broker/push) to this broker: the file of secrets, the log, and the number of concurrent
+ * requests. */
+
+struct config;
+struct datadir;
+struct gateway;
+struct push;
+
+/* Creates the webhook sender: after the gateway, before the door starts. `config` must outlive it. Returns NULL with an
+ * error message if the file of secrets is given but wrong, or memory is exhausted. */
+struct push *pushes_new(const struct config *config, const struct datadir *dir, struct gateway *gateway, char *message,
+                        size_t message_size);
 
 #endif

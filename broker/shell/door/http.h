@@ -4,7 +4,7 @@
 #define TARRY_SHELL_HTTP_H
 
 #include "door.h"
-#include "readiness.h"
+#include "stats.h"
 
 struct authorizer;
 struct gateway;

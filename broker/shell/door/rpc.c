@@ -16,10 +16,10 @@
 #include "logfmt.h"
 #include "lone.h"
 #include "node.h"
-#include "pair_status.h"
 #include "request.h"
 #include "requests.h"
 #include "run.h"
+#include "stats.h"
 #include "wire.h"
 
 /* Memory of an unpacked request with contents and salts, as a multiple of the packed size; usually an upper bound. */

@@ -1,6 +1,7 @@
 /* stats.c: see stats.h. */
 #include "stats.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -8,14 +9,100 @@
 #include "archivist.h"
 #include "authorizer.h"
 #include "clock.h"
+#include "config.h"
 #include "datadir.h"
-#include "disk_space.h"
+#include "endpoints.h"
 #include "index.h"
 #include "latency.h"
 #include "log.h"
+#include "log_disk.h"
+#include "node.h"
 #include "pusher.h"
 #include "run.h"
 #include "signer.h"
+#include "tls.h"
+
+/* ---- readiness */
+
+static const char *of_node(const struct node *node, char buffer[READINESS_TEXT_SIZE]) {
+    if (!atomic_load(&node->leads)) {
+        char primary[CONFIG_TEXT_SIZE];
+        if (!atomic_load(&node->follows))
+            return "undecided: no node of the pair leads, or this node does not know the leader yet";
+        node_primary((struct node *)node, primary); /* locks a mutex of `node`, but changes no state */
+        snprintf(buffer, READINESS_TEXT_SIZE, "follower: the primary is %.900s",
+                 primary[0] != '\0' ? primary : "unknown");
+        return buffer;
+    }
+    if (atomic_load(&node->paused)) return "handing-over: the other node of the pair is becoming the primary";
+    if (atomic_load(&node->stalled_ns) != 0) return "stalled: this node waits for its follower, which does not confirm";
+    return NULL;
+}
+
+const char *readiness_problem(const struct readiness *readiness, char buffer[READINESS_TEXT_SIZE]) {
+    char hangs[DISK_HANG_PROBLEM_SIZE];
+    if (atomic_load(&readiness->run->stopping)) return "stopping: this broker is stopping";
+    if (readiness->config->inspect) return "inspecting: this broker only answers queries (--inspect)";
+    const char *problem = readiness->node->on ? of_node(readiness->node, buffer) : NULL;
+    if (problem != NULL) return problem;
+    if ((problem = disk_hang_problem(readiness->hang, hangs)) != NULL) {
+        snprintf(buffer, READINESS_TEXT_SIZE, "disk-hangs: %.900s", problem);
+        return buffer;
+    }
+    uint64_t free, size;
+    disk_space_look(readiness->disk_space, &free, &size);
+    if (disk_reserve_admits_segment(&readiness->disk_space->reserve, free, 0)) return NULL;
+    snprintf(buffer, READINESS_TEXT_SIZE, "disk-full: %llu bytes are free, and the broker refuses new tasks",
+             (unsigned long long)free);
+    return buffer;
+}
+
+/* ---- A broker without a peer is always the primary */
+
+static const char no_peer[] =
+    "this broker has no peer, so it cannot hand over and has no record; the option --peer makes a pair (tarryd(8))";
+
+void pair_answer(const struct pair_status *here, struct call *call) {
+    const Tarry__Pair *request = call->engine_request.event.request.message->pair;
+    if (here->node->on && request->what == TARRY__PAIR__WHAT__STATUS) {
+        node_status(here->node, call);
+        return;
+    }
+    if (here->node->on) {
+        node_word(here->node, call);
+        return;
+    }
+    bool is_status = request->what == TARRY__PAIR__WHAT__STATUS || request->what == TARRY__PAIR__WHAT__PROMOTE;
+    if (!is_status) {
+        call->answer(call, reply_pack_refusal(TARRY__CODE__NOT_DONE, no_peer));
+        return;
+    }
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    Tarry__PairReply status = TARRY__PAIR_REPLY__INIT;
+    char member[MEMBER_TEXT_SIZE];
+    char hangs[DISK_HANG_PROBLEM_SIZE], about_tls[TLS_SENTENCE_SIZE];
+    const char *problem = disk_hang_problem(here->hang, hangs);
+    if (problem == NULL) problem = tls_problem(here->tls, about_tls);
+    struct authorizer_numbers access;
+    authorizer_numbers(here->authorizer, &access);
+    status.problem = problem != NULL ? (char *)problem : access.problem;
+    member_format(here->dir->member.id, member);
+    status.role = TARRY__PAIR_REPLY__ROLE__PRIMARY;
+    status.epoch = atomic_load(&here->run->epoch);
+    status.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, here->dir->cluster};
+    status.member = member;
+    status.url = status.primary = here->run->url;
+    status.urls = here->endpoints->urls;
+    status.n_urls = here->endpoints->count;
+    status.since_ms = here->run->started_ms;
+    status.now_ms = instant_ms(clock_now(here->clock, NULL));
+    status.appended = status.durable = status.committed = status.applied = log_durable(here->log);
+    reply.body_case = TARRY__REPLY__BODY_PAIR;
+    reply.pair = &status;
+    call->answer(call, reply_pack(&reply));
+}
+
+/* ---- statistics */
 
 static uint64_t resident_bytes(void) {
     FILE *file = fopen("/proc/self/statm", "re");

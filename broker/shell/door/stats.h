@@ -3,9 +3,69 @@
 #define TARRY_SHELL_STATS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "arena.h"
+#include "call.h"
 #include "tarry.pb-c.h"
+
+/* ---- readiness */
+
+/* Decides whether this broker can serve clients, and if not, why not (the page /readyz). Any answer to
+ * /healthz means that the broker is alive. */
+
+#define READINESS_TEXT_SIZE 1024u
+
+struct config;
+struct disk_hang;
+struct node;
+struct disk_space;
+struct run;
+
+struct readiness {
+    const struct config *config;
+    const struct run *run;
+    const struct disk_space *disk_space;
+    const struct disk_hang *hang;
+    const struct node *node;
+};
+
+/* Returns NULL if this broker accepts changes and delivers tasks. Otherwise returns a message that starts with one word
+ * for machines: stopping, inspecting, follower, undecided, handing-over, stalled, disk-hangs or disk-full. The message
+ * is a constant or is written to `buffer`. Any thread. */
+const char *readiness_problem(const struct readiness *readiness, char buffer[READINESS_TEXT_SIZE]);
+
+/* ---- the pair */
+
+/* Answers requests about the pair: the status of this node (tarry status), and which node is to lead.
+ * This file makes no decision. */
+
+struct authorizer;
+struct clock;
+struct datadir;
+struct disk_hang;
+struct endpoints;
+struct log;
+struct node;
+struct run;
+struct tls;
+
+struct pair_status {
+    struct datadir *dir;
+    struct run *run;
+    struct clock *clock;
+    struct endpoints *endpoints;
+    struct tls *tls; /* this broker's certificates; NULL: no TLS */
+    const struct disk_hang *hang;
+    struct log *log;
+    struct node *node;
+    struct authorizer *authorizer;
+};
+
+/* Answers a call whose request is a checked Pair. Any thread. */
+void pair_answer(const struct pair_status *here, struct call *call);
+
+/* ---- statistics */
 
 struct amqp_counts;
 struct archivist;

@@ -3,7 +3,7 @@
  *
  * A segment that cannot be archived stays in the log, for example because the archive is missing, not mounted, full, or
  * belongs to another broker. The thread logs this once a minute and whenever the reason changes, and retries. The log
- * then grows until the disk's reserve stops new tasks (disk_space.h): refusing work is better than losing history that
+ * then grows until the disk's reserve stops new tasks (log_disk.h): refusing work is better than losing history that
  * the operator wants to keep. With `archiving = no` the log can shrink again. */
 #ifndef TARRY_SHELL_ARCHIVIST_H
 #define TARRY_SHELL_ARCHIVIST_H
@@ -15,7 +15,7 @@
 
 #include "archive.h"
 
-/* ---- archivist_count.c: size of the archive, for the statistics. The archivist's thread counts what it archives, and
+/* ---- archivist.c: size of the archive, for the statistics. The archivist's thread counts what it archives, and
  * recounts all files once a minute because commands also prune and hold. Any thread may read the numbers. */
 #define ARCHIVE_FAILURE_SIZE 256u
 
@@ -32,14 +32,8 @@ struct archive_count {
     struct archive_numbers numbers;
 };
 
-void archive_count_init(struct archive_count *count);
 void archive_count_read(struct archive_count *count, struct archive_numbers *out);
 /* ---- called by the archivist's thread only */
-/* Counts all files. If the archive cannot be listed, the former numbers stay; an unreadable file is not counted. */
-void archive_count_survey(struct archive_count *count, const struct archive *archive);
-void archive_count_add(struct archive_count *count, const struct archive_info *info);
-void archive_count_fail(struct archive_count *count,
-                        const char *sentence); /* `sentence`: reason of the failure; NULL: the failure is over */
 
 struct clock;
 struct config;

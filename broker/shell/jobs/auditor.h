@@ -18,8 +18,34 @@
 #include <stdint.h>
 
 #include "arena.h"
-#include "audit_page.h"
 #include "call.h"
+#include "queue_map.h"
+#include "tarry.pb-c.h"
+#include "tarry_limits.h"
+
+/* ---- a result page */
+
+/* Reads one result page of the log for an Audit request: the durable frames from a position on that may
+ * be relevant, and the names of the queues in their records. Auditor thread only. */
+
+struct archive;
+struct index;
+struct log;
+
+/* Data sources of the audit. */
+struct audit_source {
+    struct log *log;
+    struct index *index;
+    const struct archive *archive; /* the archive of retired segments */
+};
+
+/* Names of queues by number, loaded on demand. A name is never removed. */
+struct queue_names {
+    struct queue_map map;
+    uint64_t known_to; /* `map` has the names of all queues created before this log position */
+};
+
+/* ---- the thread */
 
 struct audit;
 struct node;

@@ -101,11 +101,4 @@ void backup_post(struct backup *backup, struct call *call);
 /* Answers the waiting calls and ends all backups. */
 void backup_stop(struct backup *backup);
 
-/* ---- backup_files.c */
-/* Lists the files of the copy, once the index has been copied. Returns 0 or a negative errno. */
-int backup_files_list(const struct backup_needs *needs, struct backup_slot *slot);
-void backup_files_free(struct backup_files *files);
-/* Reads up to `size` bytes of a file of the slot. Returns their count, or a negative errno. */
-int64_t backup_files_read(struct backup_slot *slot, size_t file, uint64_t offset, uint8_t *out, size_t size);
-
 #endif

@@ -3,9 +3,9 @@
 
 #include <errno.h>
 
+#include "clock.h"
 #include "fatal.h"
 #include "index.h"
-#include "monotonic.h"
 
 _Static_assert(CALENDAR_UNIT_MS == CALENDAR_MINUTE_MS, "both limits are equal");
 

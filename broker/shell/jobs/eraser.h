@@ -50,9 +50,4 @@ uint64_t eraser_wait_ns(const struct eraser *eraser);
  * now (retry later). Any other failure ends the process (LOG-4). */
 int eraser_step(struct eraser *eraser);
 
-/* ---- eraser_tails.c */
-/* Erases the redacted contents in the tails in DIR/quarantine (storage/log/quarantine.h). Returns false if a tail
- * cannot be read or written now; the reason is logged. */
-bool eraser_in_tails(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count);
-
 #endif

@@ -6,13 +6,13 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "clock.h"
 #include "fatal.h"
 #include "history.h"
 #include "inbox.h"
 #include "index.h"
 #include "log.h"
 #include "logfmt.h"
-#include "monotonic.h"
 #include "queue_map.h"
 
 static const char unreadable[] =

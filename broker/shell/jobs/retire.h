@@ -9,6 +9,7 @@
 #include "arena.h"
 #include "log.h"
 #include "retention.h"
+#include "summary.h"
 
 struct archivist;
 struct clock;
@@ -42,5 +43,23 @@ int retire_step(struct retirement *retire);
 bool retire_active(const struct retirement *retire);
 /* Returns the longest time until the next check for work, if nothing else happens. */
 uint64_t retire_wait_ns(struct retirement *retire);
+
+/* ---- summaries */
+
+/* Makes the summary of each segment while the index absorbs it (summary.h). If the broker was started in
+ * the middle of a segment, that segment gets no summary here. Index thread only. */
+
+struct log;
+
+struct summarizer {
+    struct log *log;
+    struct summary *summary; /* summary of the segment being absorbed; NULL: none is made */
+};
+
+void summarizer_init(struct summarizer *summarizer, struct log *log);
+void summarizer_deinit(struct summarizer *summarizer);
+/* Receives the next frame that the index absorbed, and the base of its segment. */
+void summarizer_take(struct summarizer *summarizer, uint64_t base, const struct frame_header *header,
+                     const Tarry__FrameBody *body);
 
 #endif

@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "clock.h"
 #include "config.h"
 #include "datadir.h"
 #include "fatal.h"
 #include "log.h"
 #include "logfmt.h"
-#include "monotonic.h"
 #include "private_file.h"
 
 #define NS_PER_S 1000000000ull

@@ -3,8 +3,8 @@
  *
  * Each answer brings the leader's logical time, which is a little old when it arrives. So the leader's steady time at
  * this node's BOOTTIME zero is at least the answer's time minus this node's BOOTTIME now. A promotion continues from
- * the last answer. For a promotion after a start at which the leader no longer answers, DIR/boot (boot.h) is kept at or
- * below that value. A leader's clock may be behind the former leader's: its machine was down and its wall clock is
+ * the last answer. For a promotion after a start at which the leader no longer answers, DIR/boot (clock.h) is kept at
+ * or below that value. A leader's clock may be behind the former leader's: its machine was down and its wall clock is
  * slow, or its BOOTTIME runs slower. Such a clock must be noted before any of its frames is stored. The note has some
  * slack, so that jitter and drift do not cause a file write for every answer.
  *

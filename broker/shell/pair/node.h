@@ -307,7 +307,7 @@ void node_recovered(struct node *node, struct log *log, struct index *index);
 void node_start(struct node *node);
 /* Returns when this node leads, or follows a leader that has answered, or after `wait_ms`. */
 void node_settle(struct node *node, uint64_t wait_ms);
-/* Tells the other node that this process stops, so that it need not find out by silence (node_leave.c). A leader hands
+/* Tells the other node that this process stops, so that it need not find out by silence (node.c). A leader hands
  * over first; if the follower takes over, this function ends the process with status 0. A follower announces its stop.
  * Otherwise this function returns within 1 s. Main thread. */
 void node_leave(struct node *node);
@@ -357,9 +357,6 @@ void node_digest(struct node *node, uint64_t position, uint64_t digest);
 /* Called while following: reports that one more frame is applied. Ends the process if the leader's state differs
  * (F-31). */
 void node_applied(struct node *node, uint64_t position, uint64_t digest);
-/* Called while leading: compares the follower's digest after `position`. Returns a sentence if it differs; NULL: it is
- * equal. */
-const char *node_compare(struct node *node, uint64_t position, uint64_t digest);
 /* Reports that the core has handled CORE_START. */
 void node_began(struct node *node);
 /* Returns whether the log must record that this node serves alone, or no longer serves alone. If true, the core handles
@@ -377,10 +374,6 @@ uint64_t node_committed(const struct node *node);
 bool node_writes(const struct node *node);
 /* Returns the first position that the other node lacks: the log must be kept from there on. UINT64_MAX: no limit. */
 uint64_t node_kept_from(const struct node *node);
-/* Returns a problem that needs an operator, given the states `pair` and `peer`, as a sentence; NULL: no problem. The
- * sentence may lie in `buffer`. */
-const char *node_problem(struct node *node, const struct pair *pair, const struct node_peer *peer,
-                         char buffer[COORDINATOR_MESSAGE_SIZE]);
 /* Writes the URL of the primary; empty: unknown. */
 void node_primary(struct node *node, char out[CONFIG_TEXT_SIZE]);
 /* Notes how many of `bytes` the other node has copied of its snapshot; `bytes` 0: it no longer fetches one. */
@@ -408,7 +401,6 @@ static inline uint32_t node_presence_ms(const struct config *config) {
 
 /* ---- between the files node*.c; pair thread, unless stated otherwise */
 /* Empties every list of `news`, or initialises it. */
-void node_news_empty(struct node_news *news);
 void node_step(struct node *node, const struct pair_event *event, struct pair_message *out_answer);
 /* Quarantines the log behind `end` and cuts it there, at once or later. Informs the rules afterwards. */
 void node_cut(struct node *node, uint64_t end);
@@ -416,21 +408,15 @@ bool node_is_leading(const struct node *node);
 /* Carries out an operator's command. Takes the call over. Pair thread. */
 void node_take_word(struct node *node, struct call *call);
 void node_tell(struct node *node, enum pair_word word);
-/* Logs that this node serves alone and since when, or that it no longer does. Called after each turn. node_show_alone
- * and node_alone_told are defined in node_alone.c. */
-void node_show_alone(struct node *node);
 /* Notes an operator's command that may make this node serve alone. */
 void node_alone_told(struct node *node, const struct call *call);
 /* Writes the members that the record names, as this node knows them. */
 void node_members(struct node *node, struct record_member members[RECORD_NODES]);
-/* Begins the stop: hands over if this node leads, otherwise announces the stop. Pair thread, like the functions below.
- */
-void node_take_leave(struct node *node);
 /* Lets node_leave return, because the other node needs no more messages. */
 void node_has_left(struct node *node);
 /* Handles the follower's announced stop: from now on the follower counts as silent. */
 void node_is_left(struct node *node);
-/* Notes a sign of life of the other node. Defined in node_silence.c. */
+/* Notes a sign of life of the other node. Defined in node_fresh.c. */
 void node_heard(struct node *node);
 /* Probes a silent node, and tells the rules when the silence has lasted long enough. */
 void node_check_silence(struct node *node, uint64_t now_ns);
@@ -454,7 +440,6 @@ void node_take_wishes(struct node *node, struct item *items);
 /* Answers or refuses the waiting questions that are due. Called after each turn. */
 void node_look_wishes(struct node *node);
 /* Adjusts the waiting questions after this process was stopped for a while. */
-void node_wishes_overslept(struct node *node);
 uint64_t node_wishes_timer(const struct node *node); /* MONOTONIC */
 void node_refuse_wishes(struct node *node);          /* refuses all waiting questions, because this node stops */
 /* Notes that the leader of `epoch`, asked at `asked_ns` (BOOTTIME), has reported `known` as acknowledged. */

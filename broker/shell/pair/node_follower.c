@@ -16,13 +16,11 @@
 #include "inbox.h"
 #include "index.h"
 #include "latency.h"
+#include "lifecycle.h"
 #include "log.h"
 #include "log_copy.h"
 #include "logfmt.h"
-#include "monotonic.h"
 #include "quarantine.h"
-#include "restart.h"
-#include "snapshot_mark.h"
 #include "wire.h"
 
 /* Time limit for sending the announcement of a stop, and again for its answer. The leader answers at once. */

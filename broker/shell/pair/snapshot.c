@@ -12,12 +12,11 @@
 
 #include "clock.h"
 #include "copy_progress.h"
+#include "datadir.h"
 #include "disk.h"
 #include "fatal.h"
 #include "logfmt.h"
 #include "missed_redactions.h"
-#include "monotonic.h"
-#include "snapshot_mark.h"
 #include "wire.h"
 
 #define PATH_SIZE 1400

@@ -3,7 +3,7 @@
  *
  *   DIR/snapshot/backup.partial      exists while the snapshot is incomplete
  *   DIR/snapshot/log/…, index/…      copies of the leader's files
- *   DIR/snapshot.wanted              snapshot_mark.h: position up to which redactions are erased on this disk
+ *   DIR/snapshot.wanted              datadir.h: position up to which redactions are erased on this disk
  *   DIR/unerased                     redactions made since: pending_erasures.h
  *
  * After a crash while fetching, the next start fetches again; after a crash while putting the snapshot in place, the

@@ -1,8 +1,8 @@
 /* clock.h: logical time, made from two clocks of the machine (TIME-2).
  *
  * Steady time is for delays and leases. It is the last recorded value plus the time that BOOTTIME has advanced. Within
- * a boot of the machine this also holds across starts (boot.h). Across a reboot, the positive difference of the wall
- * clocks is added, less the time by which steady time was already ahead of the wall.
+ * a boot of the machine this also holds across starts (boot_recall). Across a reboot, the positive difference of the
+ * wall clocks is added, less the time by which steady time was already ahead of the wall.
  *
  * Wall time is for absolute times. It is REALTIME, but it never goes back: it stands still while the machine's clock is
  * behind. A jump of more than CLOCK_JUMP_RUN_MS within a run, or CLOCK_JUMP_START_MS across a start, is not believed:
@@ -16,9 +16,21 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "core.h"
-#include "monotonic.h"
+
+/* ---- the machine's clocks that cannot be set, and waiting by them */
+
+#define NS_PER_MS UINT64_C(1000000)
+
+uint64_t boottime_ns(void);  /* CLOCK_BOOTTIME in nanoseconds */
+uint64_t monotonic_ns(void); /* CLOCK_MONOTONIC in nanoseconds */
+/* monotonic_cond_init makes a condition variable that uses CLOCK_MONOTONIC; monotonic_after makes its deadline. */
+void monotonic_cond_init(pthread_cond_t *cond);
+struct timespec monotonic_after(uint64_t wait_ns);
+
+/* ---- logical time */
 
 /* A sample of the machine's two clocks at about one moment. `real_ns` is read first, so that steady time, which is
  * counted from it by BOOTTIME, never runs ahead of the wall. */
@@ -72,5 +84,22 @@ uint64_t clock_host_ms(void);
 static inline uint64_t instant_ms(struct instant now) {
     return (now.steady_ns > now.wall_ns ? now.steady_ns : now.wall_ns) / NS_PER_MS;
 }
+
+/* ---- this boot of the machine */
+
+/* Identifies this boot of the machine, and remembers what steady time was at its beginning (TIME-2, F-32).
+ *
+ * Within a boot, steady time follows BOOTTIME, also across restarts of the broker and whatever happens to the wall
+ * clock. So each start writes a note, DIR/boot, of one line: the boot's id, the time namespace, and steady time at
+ * BOOTTIME zero. That value is the same for all runs of one boot.
+ *
+ * The note need not be synced: a crash of the machine ends the boot, and the note is useful only within it. A note that
+ * is missing, damaged or of another boot is ignored; then the wall clocks tell how much time has passed. */
+
+/* Returns steady time at BOOTTIME zero, as an earlier run of this boot noted it; 0: no such note. */
+uint64_t boot_recall(const char *directory);
+/* Writes the note. Returns 0 or a positive errno. After an error there is no note, because an old note may be ahead of
+ * the true time (TIME-1). `steady_ns` 0 means unknown. If the machine gives no boot id, writes nothing. */
+int boot_note(const char *directory, uint64_t steady_ns);
 
 #endif

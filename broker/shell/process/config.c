@@ -6,6 +6,7 @@
 #include <ini.h>
 #include <inttypes.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,132 @@
 #include "push_address.h"
 #include "tarry.pb-c.h"
 #include "units.h"
+
+/* ---- TLS */
+
+/* Checks the options of TLS together. An option without effect is refused, because the operator would
+ * rely on it. */
+
+static bool is_wss(const char *url) {
+    return strncmp(url, "wss://", 6) == 0;
+}
+
+static bool is_over_tls(const char *url) {
+    return is_wss(url) || strncmp(url, "tls+tcp://", 10) == 0 || strncmp(url, "amqps://", 8) == 0;
+}
+
+static bool listens_over_tls(const char *urls) {
+    for (const char *url = urls + strspn(urls, " \t"); *url != '\0';) {
+        if (is_over_tls(url)) return true;
+        url += strcspn(url, " \t");
+        url += strspn(url, " \t");
+    }
+    return false;
+}
+
+static const char *tls_option_given(const struct config *config) {
+    if (config->tls_cert[0] != '\0') return "tls-cert";
+    if (config->tls_key[0] != '\0') return "tls-key";
+    if (config->tls_client_ca[0] != '\0') return "tls-client-ca";
+    return config->tls_peer_ca[0] != '\0' ? "tls-peer-ca" : NULL;
+}
+
+bool config_uses_tls(const struct config *config) {
+    return listens_over_tls(config->listen) || is_wss(config->peer) || is_wss(config->follow);
+}
+
+/* Checks the TLS options. Returns 0, or 1 with an error message. */
+static int config_check_tls(const struct config *config, char message[CONFIG_MESSAGE_SIZE]) {
+    bool listens = listens_over_tls(config->listen), has_certificate = config->tls_cert[0] != '\0';
+    bool has_ca = config->tls_peer_ca[0] != '\0' || config->tls_client_ca[0] != '\0';
+    if (has_certificate != (config->tls_key[0] != '\0'))
+        snprintf(message, CONFIG_MESSAGE_SIZE,
+                 "options tls-cert and tls-key need each other, but only one of them is given");
+    else if (listens && !has_certificate)
+        snprintf(message, CONFIG_MESSAGE_SIZE,
+                 "option listen has an address at wss:// or tls+tcp://, which needs this broker's certificate: "
+                 "--tls-cert FILE and --tls-key FILE");
+    else if (tls_option_given(config) != NULL && !config_uses_tls(config))
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s needs TLS: give an address at wss:// with --listen",
+                 tls_option_given(config));
+    else if (config->tls_peer_ca[0] != '\0' && !is_wss(config->peer))
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option tls-peer-ca needs a peer at wss://: give it with --peer");
+    else if (is_wss(config->peer) && !has_ca)
+        snprintf(message, CONFIG_MESSAGE_SIZE,
+                 "a peer at wss:// needs option tls-peer-ca, a file with the CA of the other node's certificate");
+    else
+        return 0;
+    return 1;
+}
+
+/* ---- checks the options of a pair together, and sets the missing ones */
+
+/* Returns a pair option that was given without a pair. It must be refused, because the operator would rely on it. */
+static const char *said_of_pair(const struct config *config) {
+    bool has_mode = config->replication == REPLICATION_ASYNC || config->replication == REPLICATION_SYNC;
+    if (config->coordinator[0] != '\0') return "coordinator";
+    if (config->peer_key[0] != '\0') return "peer-key";
+    if (config->peer_token_file[0] != '\0') return "peer-token-file";
+    if (config->advertise[0] != '\0') return "advertise";
+    if (has_mode) return "replication";
+    if (config->solo_after_ms != SOLO_UNSAID) return "solo-after";
+    return config->failover_after_ms != 0 ? "failover-after" : NULL;
+}
+
+/* Returns a coordinator option that was given without a coordinator; NULL: none. */
+static const char *said_of_coordinator(const struct config *config) {
+    if (config->coordinator[0] != '\0') return NULL;
+    if (config->coordinator_credentials[0] != '\0') return "coordinator-credentials";
+    if (config->coordinator_ca[0] != '\0') return "coordinator-ca";
+    if (config->coordinator_certificate[0] != '\0') return "coordinator-certificate";
+    return config->coordinator_key[0] != '\0' ? "coordinator-key" : NULL;
+}
+
+/* Sets the missing options of a pair. Returns 0, or 1 with an error message. */
+static int config_resolve_pair(struct config *config, char message[CONFIG_MESSAGE_SIZE]) {
+    config->joins = config->follow[0] != '\0';
+    if (config->joins && config->peer[0] != '\0' && strcmp(config->follow, config->peer) != 0) {
+        snprintf(message, CONFIG_MESSAGE_SIZE,
+                 "options peer and follow give different addresses of the other node: %.100s, %.100s", config->peer,
+                 config->follow);
+        return 1;
+    }
+    if (config->joins) memcpy(config->peer, config->follow, sizeof(config->peer));
+    bool is_pair = config->peer[0] != '\0';
+    if (!is_pair && said_of_pair(config) != NULL) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s needs a pair: give the address of the other node with --peer",
+                 said_of_pair(config));
+        return 1;
+    }
+    if (said_of_coordinator(config) != NULL) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s needs a coordinator: give its address with --coordinator",
+                 said_of_coordinator(config));
+        return 1;
+    }
+    if (is_pair && config->inspect) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "options inspect and peer exclude each other");
+        return 1;
+    }
+    bool is_said = config->solo_after_ms != SOLO_UNSAID && config->solo_after_ms != SOLO_NEVER;
+    if (is_pair && is_said && config->coordinator[0] == '\0') {
+        snprintf(message, CONFIG_MESSAGE_SIZE,
+                 "option solo-after must be never without a coordinator: the primary waits for a silent follower until "
+                 "an operator runs 'tarry promote --peer-is-stopped'");
+        return 1;
+    }
+    if (config->replication == REPLICATION_UNSAID) config->replication = REPLICATION_SYNC;
+    if (!is_pair) config->replication = REPLICATION_NONE;
+    if (config->replication != REPLICATION_NONE && config->peer_key[0] == '\0' && !config->print_config) {
+        snprintf(message, CONFIG_MESSAGE_SIZE,
+                 "a pair needs the option peer-key, a file with a secret with which its two nodes authenticate each "
+                 "other: make it with 'tarry keygen --peer FILE', and copy it to both nodes");
+        return 1;
+    }
+    if (config->failover_after_ms == 0) config->failover_after_ms = FAILOVER_AFTER_DEFAULT_MS;
+    if (config->solo_after_ms == SOLO_UNSAID)
+        config->solo_after_ms = config->coordinator[0] != '\0' ? SOLO_AFTER_DEFAULT_MS : SOLO_NEVER;
+    return 0;
+}
 
 enum option_kind {
     OPTION_TEXT,

@@ -120,14 +120,8 @@ void config_print(const struct config *config, FILE *out);
  * false if memory is exhausted. */
 bool config_digest(const struct config *config, uint8_t out[CONFIG_DIGEST_SIZE]);
 
-/* ---- config_pair.c: checks the options of a pair together, and sets the defaults of missing ones. Pure. */
-/* Sets the missing options of a pair. Returns 0, or 1 with an error message. */
-int config_resolve_pair(struct config *config, char message[CONFIG_MESSAGE_SIZE]);
-
-/* ---- config_tls.c: checks the options of TLS together. Pure. */
+/* ---- config.c: checks the options of TLS together. Pure. */
 /* Returns whether the broker listens on wss://, or its peer does. */
 bool config_uses_tls(const struct config *config);
-/* Checks the TLS options. Returns 0, or 1 with an error message. */
-int config_check_tls(const struct config *config, char message[CONFIG_MESSAGE_SIZE]);
 
 #endif

@@ -3,18 +3,121 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "boot.h"
+#include "clock.h"
 #include "disk.h"
+#include "identity.h"
 #include "logfmt.h"
 #include "quarantine.h"
-#include "snapshot_mark.h"
+
+/* ---- the mark of a wanted snapshot */
+
+#define MARK_PATH_SIZE 1400
+
+int snapshot_want(const char *directory, uint64_t erased) {
+    char text[32] = "", left[MARK_PATH_SIZE];
+    /* An earlier snapshot whose process was killed at the last step has left its empty folder, which would look like a
+     * complete snapshot. */
+    snprintf(left, sizeof(left), "%s/" SNAPSHOT_NAME, directory);
+    if (rmdir(left) != 0 && errno != ENOENT && errno != ENOTEMPTY) return -errno;
+    if (erased != 0) snprintf(text, sizeof(text), "%" PRIu64 "\n", erased);
+    return disk_replace(&disk_posix, directory, SNAPSHOT_WANTED_NAME ".new", SNAPSHOT_WANTED_NAME, text, strlen(text));
+}
+
+uint64_t snapshot_erased_before(const char *directory) {
+    char text[32];
+    int64_t size = disk_read_file(&disk_posix, directory, SNAPSHOT_WANTED_NAME, text, sizeof(text) - 1);
+    if (size <= 0) return 0;
+    text[size] = '\0';
+    return strtoull(text, NULL, 10);
+}
+
+bool snapshot_is_wanted(const char *directory) {
+    char path[MARK_PATH_SIZE];
+    snprintf(path, sizeof(path), "%s/" SNAPSHOT_WANTED_NAME, directory);
+    return access(path, F_OK) == 0;
+}
+
+/* ---- directories beside this one */
+
+#define PATH_SIZE 2048
+
+struct search {
+    const char *parent;
+    const char *own; /* name of the new directory in `parent` */
+    char found[PATH_SIZE];
+    unsigned looked_at;
+    unsigned others; /* number of further data directories beside it */
+};
+
+/* Returns whether `path` is a data directory: it has a readable identity and is not an unfinished copy. */
+static bool neighbours_is_data(const char *path) {
+    struct identity identity;
+    char message[IDENTITY_MESSAGE_SIZE];
+    return !directory_is_partial(path) && identity_read(path, &identity, message) == 0;
+}
+
+/* Returns the length of `path` without its last name and the slashes around it. */
+static size_t parent_length(const char *path) {
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    while (length > 0 && path[length - 1] != '/') length--;
+    while (length > 1 && path[length - 1] == '/') length--;
+    return length;
+}
+
+/* Writes the parent directory of `path`, computed from the name alone: `path` need not exist. */
+static void neighbours_parent(const char *path, char *out, size_t size) {
+    size_t length = parent_length(path);
+    snprintf(out, size, "%.*s", length == 0 ? 1 : (int)length, length == 0 ? "." : path);
+}
+
+static int each_neighbour(void *argument, const char *name) {
+    struct search *search = argument;
+    char path[PATH_SIZE];
+    if (name[0] == '.' || strcmp(name, search->own) == 0) return 0;
+    if (search->looked_at++ == NEIGHBOURS_MAX) return 1;
+    int size = snprintf(path, sizeof(path), "%s/%s", search->parent, name);
+    if (size < 0 || (size_t)size >= sizeof(path) || !neighbours_is_data(path)) return 0;
+    if (search->found[0] != '\0')
+        search->others++;
+    else
+        memcpy(search->found, path, sizeof(path));
+    return 0;
+}
+
+/* Writes the last name of `path`, without trailing slashes. */
+static void own_name(const char *path, char *out, size_t size) {
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    size_t from = length;
+    while (from > 0 && path[from - 1] != '/') from--;
+    snprintf(out, size, "%.*s", (int)(length - from), path + from);
+}
+
+static void neighbours_tell(const char *path) {
+    char parent[PATH_SIZE], own[PATH_SIZE], sentence[3 * PATH_SIZE], quoted[LOGFMT_VALUE_SIZE], dir[LOGFMT_VALUE_SIZE];
+    struct search search = {.parent = parent, .own = own};
+    struct stat status;
+    neighbours_parent(path, parent, sizeof(parent));
+    own_name(path, own, sizeof(own));
+    if (stat(parent, &status) != 0 || (status.st_mode & S_IWOTH) != 0) return;
+    if (disk_posix.list(disk_posix.context, parent, each_neighbour, &search) < 0 || search.found[0] == '\0') return;
+    snprintf(sentence, sizeof(sentence),
+             "this broker starts with no tasks, but other data directories are near: if it should have the data in "
+             "%.150s, stop it, and start it with that directory as --data, or move the data to %.150s",
+             search.found, path);
+    logfmt("founded_beside", "data=%s others=%u warning=%s", logfmt_quote(search.found, dir), search.others,
+           logfmt_quote(sentence, quoted));
+}
 
 static int refuse(char *message, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -5,9 +5,9 @@
  *   DIR/identity, DIR/member   see identity.h
  *   DIR/archive    retired segments, unless --archive names another directory (storage/history/archive.h)
  *   DIR/archived   see archivist.c
- *   DIR/boot       see boot.h
+ *   DIR/boot       see clock.h
  *   DIR/pair       hard state of a node of a pair: storage/files/hard_state.h
- *   DIR/snapshot, DIR/snapshot.wanted   see snapshot_mark.h
+ *   DIR/snapshot, DIR/snapshot.wanted   see datadir.h
  *   DIR/unerased   see pending_erasures.h
  *   DIR/quarantine tails of the log that the pair's leader never had (storage/log/quarantine.h) */
 #ifndef TARRY_SHELL_DATADIR_H
@@ -44,20 +44,31 @@ int datadir_join(const char *path, const struct identity *identity, const struct
  * directory without a lock file is read without a lock: such a copy may lie on a read-only medium. Returns like
  * datadir_open. */
 int datadir_inspect(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]);
-/* Notes steady time at BOOTTIME zero for the next start in this boot (boot.h). Returns false if that fails; then the
+/* Notes steady time at BOOTTIME zero for the next start in this boot (clock.h). Returns false if that fails; then the
  * failure is logged and no note exists. Any thread. */
 bool datadir_note_boot(const struct datadir *dir, uint64_t steady_ns);
 
-/* ---- datadir_neighbours.c: warns if a new data directory was made by mistake. A restore to the wrong place, a unit
+/* ---- datadir.c: warns if a new data directory was made by mistake. A restore to the wrong place, a unit
  * that names another directory or a typing error would start an empty broker beside the data, unnoticed. */
-/* Returns whether `path` is a data directory: it has a readable identity and is not an unfinished copy. */
-bool neighbours_is_data(const char *path);
-/* Writes the parent directory of `path`, computed from the name alone: `path` need not exist. */
-void neighbours_parent(const char *path, char *out, size_t size);
 /* Logs event=founded_beside if a data directory lies beside `path`, which has just been founded. Checks the first
  * NEIGHBOURS_MAX names. Checks none if all users may write to the parent (/tmp), because the directories there belong
  * to others. */
 #define NEIGHBOURS_MAX 1000
-void neighbours_tell(const char *path);
+
+/* ---- the mark of a wanted snapshot */
+
+/* The file DIR/snapshot.wanted. It means that the log and the index in DIR are useless, and that the
+ * next start fetches a snapshot (pair/snapshot.h). Durable. */
+
+#define SNAPSHOT_NAME "snapshot"
+#define SNAPSHOT_WANTED_NAME "snapshot.wanted"
+
+/* Makes the next start fetch a snapshot; durable. In the present data, all redactions below position `erased` are
+ * carried out; 0 if there are no data. Returns 0 or a negative errno. */
+int snapshot_want(const char *directory, uint64_t erased);
+bool snapshot_is_wanted(const char *directory);
+/* Returns the value of `erased` that was passed to snapshot_want; 0: there were no data before, or the file does not
+ * say. */
+uint64_t snapshot_erased_before(const char *directory);
 
 #endif

@@ -3,13 +3,14 @@
  *     logfmt("torn_tail", "segment=%u offset=%" PRIu64, 12, offset);
  *     logfmt("refused", "reason=%s", logfmt_quote(sentence, quoted));
  *
- * If standard error is systemd's journal, a line becomes an entry there, with a field for each pair (journal.h). Each
+ * If standard error is systemd's journal, a line becomes an entry there, with a field for each pair (logfmt.h). Each
  * line is one write(2), so lines of different threads do not mix. Any thread. */
 #ifndef TARRY_SHELL_LOGFMT_H
 #define TARRY_SHELL_LOGFMT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Logs event=<event> and the formatted pairs. Quote values that may contain spaces or quotes with logfmt_quote. */
@@ -46,5 +47,20 @@ bool logfmt_repeat_due(struct logfmt_repeat *repeat, const char *sentence, uint6
 /* Logs event=<event>, the formatted pairs and reason=<sentence> if due now. The second and later lines add times=N. */
 void logfmt_repeated(struct logfmt_repeat *repeat, const char *sentence, const char *event, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* ---- systemd's journal */
+
+/* Sends a log line to systemd's journal, with one field per pair. `event=ready url=ws://…` becomes
+ * TARRY_EVENT=ready and TARRY_URL=ws://…, beside MESSAGE, PRIORITY and SYSLOG_IDENTIFIER. So `journalctl
+ * TARRY_EVENT=torn_tail` finds such lines. Uses the journal's native protocol, systemd.journal-fields(7). */
+
+#define JOURNAL_SOCKET "/run/systemd/journal/socket"
+#define JOURNAL_FIELDS_MAX 64u
+#define JOURNAL_ENTRY_SIZE 6144u
+
+/* Sends `line`: logfmt, `size` bytes without the newline; `priority` as in syslog(3). Returns false if the line was not
+ * sent and must be written to standard error. Never waits. Any thread. */
+/* Makes the bytes of the entry, for journal_send and tests. Returns 0 if they do not fit. */
+size_t journal_entry(const char *line, size_t size, int priority, char out[JOURNAL_ENTRY_SIZE]);
 
 #endif

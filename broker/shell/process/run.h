@@ -3,13 +3,25 @@
 #ifndef TARRY_SHELL_RUN_H
 #define TARRY_SHELL_RUN_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "config.h"
-#include "system_user.h"
 #include "tarry.pb-c.h"
+#include "tarry_limits.h"
+
+/* The system user that caused a start or a stop, for the log: "operator@host". */
+
+#define SYSTEM_USER_SIZE (CLIENT_NAME_SIZE_MAX + 1)
+
+/* Writes the user's name. If it is not in /etc/passwd or does not fit, writes "uid 1000@host". */
+void system_user_name(uid_t user, char out[SYSTEM_USER_SIZE]);
+/* Writes the user that sent the signal. A signal of the system itself (Ctrl-C at a terminal) counts as sent by this
+ * process's user. */
+void system_user_of_signal(const siginfo_t *signal, char out[SYSTEM_USER_SIZE]);
 
 struct run {
     char url[CONFIG_TEXT_SIZE]; /* the first URL of this broker that is reachable from the network */

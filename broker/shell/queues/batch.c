@@ -3,10 +3,10 @@
 
 #include <assert.h>
 
+#include "clock.h"
 #include "core_turn.h"
 #include "fatal.h"
 #include "inbox.h"
-#include "monotonic.h"
 
 #define BATCH_ARENA_KEEP (4u << 20)
 

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "clock.h"
 #include "core_turn.h"
-#include "monotonic.h"
 
 struct inbox {
     pthread_mutex_t mutex;

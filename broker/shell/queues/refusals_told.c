@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-#include "monotonic.h"
+#include "clock.h"
 
 static uint64_t ago_ms(uint64_t then_ms) {
     uint64_t now_ms = boottime_ns() / NS_PER_MS + 1;

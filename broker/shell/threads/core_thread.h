@@ -8,11 +8,34 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "applier.h"
+#include "arena.h"
 #include "batch.h"
 #include "core_turn.h"
+#include "frame.h"
 #include "index.h"
-#include "notify.h"
+#include "lifecycle.h"
+#include "tarry.pb-c.h"
+
+/* ---- applying the leader's frames */
+
+/* On a follower, applies the frames of the leader's log to the core, up to a given position. Core thread
+ * only. */
+
+struct core;
+struct log;
+struct node;
+struct log_cursor;
+
+struct applier {
+    struct core *core;
+    struct node *node;
+    struct log_cursor *cursor;
+    struct arena arena; /* memory of the frame that is being applied */
+    struct frame_header header;
+    Tarry__FrameBody *body; /* body of a frame that was read but does not fit into memory yet; NULL: none */
+};
+
+/* ---- the core thread */
 
 struct batches;
 struct calendar_reader;

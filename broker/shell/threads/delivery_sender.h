@@ -1,6 +1,6 @@
-/* delivery_sender.h: the thread that sends deliveries and replies whose content must be read first (outgoing.h), batch
- * by batch; the cold readers, threads that read contents that are not in memory; and the parker, a thread that waits
- * until consumers have read earlier deliveries.
+/* delivery_sender.h: the thread that sends deliveries and replies whose content must be read first,
+ * batch by batch; the cold readers, threads that read contents that are not in memory; and the parker, a thread that
+ * waits until consumers have read earlier deliveries.
  *
  * It reads while the sync runs, and never waits for a disk. An item that may need the disk is copied out of its batch
  * and passed to the cold readers. So the batch is free for the core at once, and a slow or hanging disk delays only the
@@ -19,7 +19,45 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "outgoing.h"
+#include "outgoing_read.h"
+
+/* ---- deliveries under way */
+
+/* Reads, packs and sends deliveries and replies whose content must be read first. The rules are in
+ * engine/outgoing_read.h. If a session has lost its lane, its delivery reaches no consumer (TRUE-1, lanes.h). */
+
+struct clock;
+struct door;
+struct index;
+struct lanes;
+struct log;
+struct node;
+
+struct outgoing_needs {
+    struct log *log;
+    struct index *index;
+    struct clock *clock;
+    struct lanes *lanes;
+    struct door *door;
+    struct node *node;
+    /* Waits until the log is durable up to the position on all required nodes (LOG-1). Returns false if the broker
+     * stops before that. */
+    bool (*wait_durable)(void *context, uint64_t position);
+    void *context;
+};
+
+/* State of one sending thread. */
+struct outgoing {
+    const struct outgoing_needs *needs;
+    struct arena arena; /* memory for the message being made */
+    uint64_t end;       /* log position that must be durable before the message is sent */
+    bool may_wait;      /* this thread may wait for a disk, and may wait until the door has taken replies */
+    bool awaits_room;   /* this thread waits for memory for deliveries */
+};
+
+enum { OUTGOING_COLD = 1, OUTGOING_NO_ROOM };
+
+/* ---- the sender */
 
 struct batch;
 struct batches;
@@ -54,7 +92,7 @@ struct cold_queue {
 struct delivery_sender {
     struct batches *batches;
     struct inbox *inbox;
-    struct outgoing_needs outgoing; /* arguments of outgoing.h, shared by all threads */
+    struct outgoing_needs outgoing; /* arguments of delivery_sender.h, shared by all threads */
     pthread_t thread;
     pthread_t readers[COLD_READERS];
     pthread_t parker;

@@ -3,10 +3,10 @@
 
 #include <inttypes.h>
 
+#include "clock.h"
 #include "fatal.h"
 #include "index.h"
 #include "logfmt.h"
-#include "monotonic.h"
 
 static void *filter_reader_run(void *argument) {
     struct filter_reader *reader = argument;

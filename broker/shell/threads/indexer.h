@@ -13,7 +13,6 @@
 #include "eraser.h"
 #include "index_schedule.h"
 #include "retire.h"
-#include "summarizer.h"
 
 struct archivist;
 struct clock;

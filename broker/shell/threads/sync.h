@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "disk_hang.h"
 #include "group_commit.h"
+#include "log_disk.h"
 
 struct batch;
 struct batches;

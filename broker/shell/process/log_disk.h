@@ -1,13 +1,18 @@
-/* disk_space.h: reads the free space of the disk, and asks the engine how much of it each writer may use (CAP-1, F-4;
- * engine/disk_reserve.h). */
-#ifndef TARRY_SHELL_DISK_SPACE_H
-#define TARRY_SHELL_DISK_SPACE_H
+/* log_disk.h: the disk of the log: its free space, and how long it delays a sync. */
+#ifndef TARRY_LOG_DISK_H
+#define TARRY_LOG_DISK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "disk.h"
 #include "disk_reserve.h"
+
+/* ---- space */
+
+/* Reads the free space of the disk, and asks the engine how much of it each writer may use (CAP-1, F-4;
+ * engine/disk_reserve.h). */
 
 struct log;
 
@@ -34,5 +39,28 @@ bool disk_space_has(const struct disk_space *disk_space, uint64_t size);
 
 /* Returns whether the disk has `size` free bytes beside the reserve and the next segments of the log. Any thread. */
 bool disk_space_spares(const struct disk_space *disk_space, uint64_t size);
+
+/* ---- syncs */
+
+/* Measures how long the log's disk has delayed a sync. The sync thread writes the time; status and
+ * failover read it. */
+
+/* If a sync takes this long, an operator is needed. A disk that collects garbage, or a full cache of a controller,
+ * takes up to a second or two. A process that was stopped in the middle of a sync reports this too, until that sync
+ * ends.
+ *
+ * The leader of a pair lets its follower lead after LEADER_DISK_HUNG_MS, if the leader was awake meanwhile
+ * (hung_disk.h). */
+#define DISK_HANG_MS 1000u
+#define DISK_HANG_PROBLEM_SIZE 256
+
+struct disk_hang {
+    _Atomic uint64_t since_ns; /* CLOCK_MONOTONIC, when the oldest unsynced write began; 0: none */
+};
+
+/* Returns when the oldest unsynced write began; 0: none. Any thread. */
+uint64_t disk_hang_since_ns(const struct disk_hang *hang);
+/* Returns the problem for the operator as a message in `buffer`; NULL: no problem. Any thread. */
+const char *disk_hang_problem(const struct disk_hang *hang, char buffer[DISK_HANG_PROBLEM_SIZE]);
 
 #endif

@@ -1,10 +1,15 @@
-/* restart.h: ends a run of the broker. A signal ends the process; or another run follows in the same process, on a node
- * of a pair that no longer leads. */
-#ifndef TARRY_SHELL_RESTART_H
-#define TARRY_SHELL_RESTART_H
+/* lifecycle.h: how a run of the broker ends, and what systemd learns about the process. */
+#ifndef TARRY_LIFECYCLE_H
+#define TARRY_LIFECYCLE_H
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+/* ---- stop and restart */
+
+/* Ends a run of the broker. A signal ends the process; or another run follows in the same process, on a node
+ * of a pair that no longer leads. */
 
 /* Environment variable for a following run in the same process: the URLs at which this run listened. */
 #define RESTART_URLS "TARRYD_URLS"
@@ -26,5 +31,23 @@ int stop_open_signals(const sigset_t *signals);
 void stop_wait(int come, const sigset_t *signals, siginfo_t *out);
 /* Returns whether the stop signal has arrived. Any thread. */
 bool stop_is_told(void);
+
+/* ---- reports the process's state to systemd, if NOTIFY_SOCKET is set (sd_notify(3)) */
+
+/* Sends `state`, such as "READY=1". Without NOTIFY_SOCKET it does nothing; a send error is logged. */
+void notify(const char *state);
+
+/* State of the pings to systemd's watchdog. systemd restarts a unit that sends no ping for WatchdogSec=. Used by one
+ * thread. */
+struct watchdog {
+    uint64_t every_ns; /* interval of the pings in ns; 0: no watchdog */
+    uint64_t fed_ns;
+};
+/* Reads the environment (WATCHDOG_USEC, WATCHDOG_PID). */
+void watchdog_init(struct watchdog *watchdog);
+/* Sends a ping if one is due; never waits. Returns the time until the next one; UINT64_MAX: never. */
+uint64_t watchdog_feed(struct watchdog *watchdog);
+/* Suspends the watchdog while the process starts again. Call watchdog_resume once it is ready. */
+void watchdog_resume(void);
 
 #endif

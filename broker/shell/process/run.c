@@ -1,5 +1,5 @@
-/* system_user.c: see system_user.h. */
-#include "system_user.h"
+/* run.c: the system user that caused a start or a stop; see run.h. */
+#include "run.h"
 
 #include <pwd.h>
 #include <stdbool.h>
