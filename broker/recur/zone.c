@@ -1,6 +1,7 @@
 /* zone.c: see zone.h. */
 #include "zone.h"
 
+#include <endian.h>
 #include <glib.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -25,7 +26,15 @@ struct zone {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct zone *zones[ZONES_SLOTS]; /* hash table of loaded zones; guarded by `lock` */
 
-static int32_t offset_at(GTimeZone *from, int64_t unix_s) {
+/* Where a zone's offsets come from: GLib, with the exception of `rule` below. */
+struct source {
+    GTimeZone *early; /* before late_s */
+    GTimeZone *late;  /* from late_s on; NULL: late_s is the end of the table */
+    int64_t late_s;
+};
+
+static int32_t offset_at(const struct source *source, int64_t unix_s) {
+    GTimeZone *from = unix_s < source->late_s ? source->early : source->late;
     return g_time_zone_get_offset(from, g_time_zone_find_interval(from, G_TIME_TYPE_UNIVERSAL, unix_s));
 }
 
@@ -42,17 +51,22 @@ static int64_t next_interval(GTimeZone *from, int64_t low, int64_t high) {
     return high;
 }
 
-static struct zone *tabulate(const char *name, GTimeZone *from) {
+static int64_t next_change(const struct source *source, int64_t low) {
+    if (low < source->late_s) return next_interval(source->early, low, source->late_s);
+    return next_interval(source->late, low, TABLE_END_S);
+}
+
+static struct zone *tabulate(const char *name, const struct source *source) {
     struct zone *zone = calloc(1, sizeof(*zone) + SPANS_MAX * sizeof(zone->spans[0]));
     if (zone == NULL) abort();
     snprintf(zone->name, sizeof(zone->name), "%s", name);
-    int32_t offset = offset_at(from, 0);
+    int32_t offset = offset_at(source, 0);
     zone->spans[0] = (struct zone_span){INT64_MIN, INT64_MAX, offset, offset};
     zone->count = 1;
-    for (int64_t at = next_interval(from, 0, TABLE_END_S); at < TABLE_END_S && zone->count < SPANS_MAX;
-         at = next_interval(from, at, TABLE_END_S)) {
+    for (int64_t at = next_change(source, 0); at < TABLE_END_S && zone->count < SPANS_MAX;
+         at = next_change(source, at)) {
         const int32_t before = offset;
-        offset = offset_at(from, at);
+        offset = offset_at(source, at);
         if (offset == before) continue; /* only the abbreviation of the zone's name changes */
         zone->spans[zone->count - 1].end_s = at;
         zone->spans[zone->count++] = (struct zone_span){at, INT64_MAX, offset, before};
@@ -66,16 +80,90 @@ static bool name_is_plain(const char *name) {
     return name[strspn(name, plain)] == '\0'; /* without dots, the path cannot lead out of the directory of tzdata */
 }
 
+/* ---- the rule of a zone's later years
+
+ * GLib 2.74 reads a rule wrongly if daylight saving time is behind standard time, as in Europe/Dublin's
+ * "IST-1GMT0,M10.5.0,M3.5.0/1". It reads the equal rule "GMT0IST-1,M3.5.0/1,M10.5.0". */
+
+/* Returns the size of a name with its offset ("IST-1"); 0: there is none. */
+static size_t side_size(const char *text, long *out_west_s) {
+    size_t size =
+        text[0] == '<' ? strcspn(text, ">") + 1 : strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
+    if (size > strlen(text)) return 0;
+    const char *offset = text + size, *digits = offset + (offset[0] == '+' || offset[0] == '-');
+    const size_t digits_size = strspn(digits, "0123456789:");
+    if (size == 0 || digits_size == 0) return 0;
+    long hours = 0, minutes = 0;
+    if (sscanf(digits, "%2ld:%2ld", &hours, &minutes) < 1) return 0;
+    *out_west_s = (hours * 3600 + minutes * 60) * (offset[0] == '-' ? -1 : 1);
+    return (size_t)(digits + digits_size - text);
+}
+
+/* Writes the equal rule, if daylight saving time is behind standard time. */
+static bool rule_exchange(const char *rule, char *out, size_t out_size) {
+    long west_s = 0, dst_west_s = 0;
+    const size_t standard = side_size(rule, &west_s);
+    const size_t daylight = standard != 0 ? side_size(rule + standard, &dst_west_s) : 0;
+    const char *dates = rule + standard + daylight, *end = daylight != 0 ? strchr(dates + 1, ',') : NULL;
+    if (end == NULL || dates[0] != ',' || dst_west_s <= west_s) return false;
+    const int size = snprintf(out, out_size, "%.*s%.*s%s%.*s", (int)daylight, rule + standard, (int)standard, rule, end,
+                              (int)(end - dates), dates);
+    return size > 0 && (size_t)size < out_size;
+}
+
+struct tzif_header {
+    char magic[4], version, reserved[15];
+    uint32_t utc_count, std_count, leap_count, time_count, type_count, char_count; /* big-endian */
+};
+
+/* Finds the rule in a file of tzdata (RFC 8536), and the last change before it applies. Returns false if it has none.
+ */
+static bool find_rule(const char *bytes, size_t size, char *out, size_t out_size, int64_t *out_last_s) {
+    struct tzif_header head;
+    if (size < sizeof head) return false;
+    memcpy(&head, bytes, sizeof head);
+    const uint64_t times = be32toh(head.time_count), types = be32toh(head.type_count);
+    const uint64_t first = sizeof head + times * 5 + types * 6 + be32toh(head.char_count) +
+                           (uint64_t)be32toh(head.leap_count) * 8 + be32toh(head.std_count) + be32toh(head.utc_count);
+    if (head.version < '2' || first + sizeof head > size) return false;
+    memcpy(&head, bytes + first, sizeof head);
+    const uint64_t count = be32toh(head.time_count), times_end = first + sizeof head + count * 8;
+    if (count == 0 || times_end > size || bytes[size - 1] != '\n') return false;
+    uint64_t last = 0;
+    memcpy(&last, bytes + times_end - sizeof last, sizeof last);
+    *out_last_s = (int64_t)be64toh(last);
+    size_t at = size - 1;
+    while (at > 0 && bytes[at - 1] != '\n') at--;
+    if (size - 1 - at >= out_size) return false;
+    memcpy(out, bytes + at, size - 1 - at);
+    out[size - 1 - at] = '\0';
+    return true;
+}
+
 /* GLib accepts "+08:00" and POSIX rules too. Only names of tzdata are allowed: others have no daylight saving rules
  * that are kept up to date. */
-static bool is_in_tzdata(const char *name) {
-    char path[sizeof("/usr/share/zoneinfo/") + RECUR_ZONE_SIZE_MAX], magic[4];
+static bool source_open(const char *name, struct source *out) {
+    char path[sizeof("/usr/share/zoneinfo/") + RECUR_ZONE_SIZE_MAX], rule[128], equal[sizeof rule];
+    static char bytes[65536]; /* guarded by `lock`; files of tzdata have up to 4 KiB */
     snprintf(path, sizeof(path), "/usr/share/zoneinfo/%s", name);
     FILE *file = fopen(path, "re");
     if (file == NULL) return false;
-    bool is_zone = fread(magic, 1, sizeof(magic), file) == sizeof(magic) && memcmp(magic, "TZif", 4) == 0;
+    const size_t size = fread(bytes, 1, sizeof(bytes), file);
     fclose(file);
-    return is_zone;
+    if (size < 4 || memcmp(bytes, "TZif", 4) != 0) return false;
+    *out = (struct source){.early = g_time_zone_new_identifier(name), .late_s = TABLE_END_S};
+    if (out->early == NULL) return false;
+    int64_t last_s = 0;
+    if (!find_rule(bytes, size, rule, sizeof rule, &last_s) || !rule_exchange(rule, equal, sizeof equal)) return true;
+    if (last_s < 0 || last_s >= TABLE_END_S) return true;
+    out->late = g_time_zone_new_identifier(equal);
+    if (out->late != NULL) out->late_s = last_s + 1;
+    return true;
+}
+
+static void source_close(struct source *source) {
+    g_time_zone_unref(source->early);
+    if (source->late != NULL) g_time_zone_unref(source->late);
 }
 
 const struct zone *zone_find(const char *name) {
@@ -83,12 +171,10 @@ const struct zone *zone_find(const char *name) {
     pthread_mutex_lock(&lock);
     size_t slot = g_str_hash(name) % ZONES_SLOTS;
     while (zones[slot] != NULL && strcmp(zones[slot]->name, name) != 0) slot = (slot + 1) % ZONES_SLOTS;
-    if (zones[slot] == NULL && is_in_tzdata(name)) {
-        GTimeZone *from = g_time_zone_new_identifier(name);
-        if (from != NULL) {
-            zones[slot] = tabulate(name, from);
-            g_time_zone_unref(from);
-        }
+    struct source source;
+    if (zones[slot] == NULL && source_open(name, &source)) {
+        zones[slot] = tabulate(name, &source);
+        source_close(&source);
     }
     const struct zone *zone = zones[slot];
     pthread_mutex_unlock(&lock);
