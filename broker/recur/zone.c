@@ -81,7 +81,7 @@ static bool name_is_plain(const char *name) {
 }
 
 /* ---- the rule of a zone's later years
-
+ *
  * GLib 2.74 reads a rule wrongly if daylight saving time is behind standard time, as in Europe/Dublin's
  * "IST-1GMT0,M10.5.0,M3.5.0/1". It reads the equal rule "GMT0IST-1,M3.5.0/1,M10.5.0". */
 
@@ -104,8 +104,9 @@ static bool rule_exchange(const char *rule, char *out, size_t out_size) {
     long west_s = 0, dst_west_s = 0;
     const size_t standard = side_size(rule, &west_s);
     const size_t daylight = standard != 0 ? side_size(rule + standard, &dst_west_s) : 0;
-    const char *dates = rule + standard + daylight, *end = daylight != 0 ? strchr(dates + 1, ',') : NULL;
-    if (end == NULL || dates[0] != ',' || dst_west_s <= west_s) return false;
+    const char *dates = rule + standard + daylight;
+    const char *end = daylight != 0 && dates[0] == ',' ? strchr(dates + 1, ',') : NULL;
+    if (end == NULL || dst_west_s <= west_s) return false;
     const int size = snprintf(out, out_size, "%.*s%.*s%s%.*s", (int)daylight, rule + standard, (int)standard, rule, end,
                               (int)(end - dates), dates);
     return size > 0 && (size_t)size < out_size;
