@@ -21,7 +21,7 @@ STAGES = {
     "transport": [[*CLIENT, "rpc_client"], ["fuzz-transport", "fuzz-door", "fuzz-reply"], ["e2e_tls", "e2e_secure", "e2e_way", "e2e_churn"], ["e2e_failover", "e2e_pair_wire"]],
     "storage": [LOG, ["index", "index_*", "indexer", "fuzz-segments", "fuzz-index", "fuzz-summary", "fuzz-verify", "fuzz-copy"],
                 ["wheel", "log_crash", "log_pair_crash", "archive_crash", "tamper"], STORIES,
-                ["e2e_archive", "e2e_backup", "e2e_redact", "e2e_signing", "e2e_evidence", "e2e_damage", "e2e_summary", "e2e_quarantine", "e2e_restart"],
+                ["e2e_archive", "e2e_backup", "e2e_redact", "e2e_signing", "e2e_evidence", "e2e_damage", "e2e_summary", "e2e_quarantine", "e2e_restart", "e2e_upgrade"],
                 ["log_tail_torn", "crash_sync", "crash_powercut"]],
     "broker/recur": [["core_recur"], ["recur_judges"], ["histories_1", "e2e_recur"]],
     "broker/core": [CORE, ["ready", "wheel", "core_full", "fuzz-core", "fuzz-wheel"], STORIES, LIVE,
