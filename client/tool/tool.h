@@ -101,6 +101,9 @@ int option_time(const struct args *args, const char *name, uint64_t *out_ms);
     X(schedule) \
     X(cancel) \
     X(move) \
+    X(select_shift) \
+    X(select_cancel) \
+    X(select_resume) \
     X(import) \
     OUTBOX(X) \
     X(consume) \

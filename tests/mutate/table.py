@@ -58,7 +58,7 @@ STAGES = {
                             ["e2e_archive", "e2e_backup", "e2e_audit", "e2e_summary", "e2e_asof", "e2e_inspect", "e2e_damage", "e2e_redact", "e2e_quarantine", "e2e_start"],
                             ["tamper", "e2e_pair_sign", "e2e_pair_look"]],
     "client/tool/replay": [["replay_tables", "replay_parts", "entry", "fuzz-entry"], ["e2e_replay"]],
-    "client/tool": [["tool", "tool_lines", "entry", "fuzz-entry", "fuzz-lines"], ["e2e_tool", "e2e_input", "e2e_messages", "e2e_terminal", "e2e_look", "e2e_outbox"],
+    "client/tool": [["tool", "tool_lines", "entry", "fuzz-entry", "fuzz-lines"], ["e2e_tool", "e2e_select", "e2e_input", "e2e_messages", "e2e_terminal", "e2e_look", "e2e_outbox"],
                     ["e2e_schedule", "e2e_cancel", "e2e_consume", "e2e_settle", "e2e_queue_delete", "e2e_outage", "e2e_access", "e2e_doctor", "e2e_owner"],
                     ["e2e_audit", "e2e_calendar", "e2e_redact", "e2e_replay", "e2e_signing", "e2e_failover", "e2e_pair_look"]],
 }

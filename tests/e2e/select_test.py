@@ -1,0 +1,95 @@
+"""select_test.py: tarry select: shift and cancel as jobs that can be resumed; no task is shifted twice."""
+import json
+import os
+import signal
+import subprocess
+
+import harness
+from harness import Case, now_ms
+
+HOUR_MS = 3600000
+FAR_MS = now_ms() + 30 * 24 * HOUR_MS
+
+
+class Select(Case):
+    def setUp(self):
+        super().setUp()
+        self.job = os.path.join(self.broker.data, "..", f"{os.path.basename(self.broker.data)}.job")
+        self.addCleanup(lambda: [os.path.exists(path) and os.unlink(path) for path in (self.job, self.job + ".at", self.job + ".at.new")])
+
+    def fill(self, count, **more):
+        lines = [{"queue": "q", "key": f"k{i}", "due_ms": FAR_MS + i * 1000, "attributes": {"lang": "de" if i % 3 == 0 else "fr"}, **more} for i in range(count)]
+        self.broker.ok("schedule", "--from", "-", stdin="\n".join(map(json.dumps, lines)))
+
+    def due(self):
+        return {task["key"]: task["due_ms"] for task in self.broker.ok("list", "q")}
+
+    def test_a_shift_moves_each_match_once_and_nothing_else(self):
+        self.fill(2500)
+        before = self.due()
+        selected = ("--due-from", FAR_MS + 100 * 1000, "--due-to", FAR_MS + 2400 * 1000)
+        dry = self.broker.ok("select", "shift", "q", "--by", "1h", *selected, "--dry-run")
+        self.assertEqual((dry[-1], len(dry)), ({"result": "dry_run", "tasks": 2300}, 11))
+        self.assertEqual((dry[0]["key"], dry[0]["due_ms"], dry[0]["new_due_ms"]), ("k100", before["k100"], before["k100"] + HOUR_MS))
+        self.assertEqual(self.due(), before)
+        # 1000 s are less than the span of the selected tasks, so moved tasks match again. They are not moved twice.
+        self.assertEqual(self.broker.one("select", "shift", "q", "--by", "1000s", *selected, "--job", self.job), {"result": "done", "tasks": 2300, "moved": 2300, "left": 0})
+        expected = {key: due_ms + (1000000 if 100 <= int(key[1:]) < 2400 else 0) for key, due_ms in before.items()}
+        self.assertEqual(self.due(), expected)
+        self.assertEqual(self.broker.one("select", "resume", self.job)["result"], "done")
+        self.assertEqual(self.due(), expected)
+        answer = self.broker.tarry("select", "shift", "q", "--by", "1h", "--job", self.job)
+        self.assertEqual(answer.status, 2)
+        self.assertIn("exists: 'tarry select resume' goes on with it", answer.err)
+        self.assertEqual(self.due(), expected)
+
+    def test_a_job_that_was_killed_goes_on(self):
+        self.fill(30000)
+        before = self.due()
+        command = [harness.find_program("tarry"), "select", "shift", "q", "--by", "9h", "--job", self.job, "--broker", self.broker.url]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as tool:
+            while not os.path.exists(self.job + ".at") and tool.poll() is None:
+                pass  # no pause is necessary: the first batch takes milliseconds
+            tool.send_signal(signal.SIGKILL)
+        with open(self.job + ".at", encoding="ascii") as file:
+            done = int(file.read().split()[0])
+        self.assertGreater(done, 0)
+        self.broker.restart()
+        self.assertEqual(self.broker.one("select", "resume", self.job), {"result": "done", "tasks": 30000, "moved": 30000, "left": 0})
+        self.assertEqual(self.due(), {key: due_ms + 9 * HOUR_MS for key, due_ms in before.items()})
+        moves = [entry["key"] for entry in self.broker.ok("audit", "--kind", "moved")]
+        self.assertLessEqual(len(moves), 30000 + 1000)  # at most one batch was sent again
+
+    def test_cancel_by_prefix_and_attribute(self):
+        self.fill(30)
+        self.assertEqual(self.broker.one("select", "cancel", "q", "--prefix", "k1", "--attr", "lang=de", "--job", self.job), {"result": "done", "tasks": 3, "cancelled": 3, "left": 0})
+        self.assertEqual(set(self.due()), {f"k{i}" for i in range(30)} - {"k12", "k15", "k18"})
+
+    def test_what_has_ended_meanwhile_is_left_and_a_spread_is_kept(self):
+        self.broker.ok("queue", "set", "q", "spread=1h")
+        self.fill(20)
+        before = self.due()
+        self.broker.ok("select", "shift", "q", "--by", "2d", "--earlier", "--job", self.job)
+        self.assertEqual(self.due(), {key: due_ms - 48 * HOUR_MS for key, due_ms in before.items()})
+        self.broker.one("cancel", "q", "k7")
+        os.unlink(self.job + ".at")  # as if the tool had been killed before it noted the first batch
+        answer = self.broker.tarry("select", "resume", self.job)
+        self.assertEqual((answer.status, answer.one), (1, {"result": "done", "tasks": 20, "moved": 19, "left": 1}))
+        self.assertEqual(self.due(), {key: due_ms - 48 * HOUR_MS for key, due_ms in before.items() if key != "k7"})
+
+    def test_bad_input_changes_nothing(self):
+        self.fill(3)
+        before = self.due()
+        with open(self.job, "w", encoding="ascii") as file:
+            file.write(f"tarry-select 1 shift {'0' * 32} 1\n1 5\n")
+        for arguments, word in ((("shift", "q", "--job", self.job + ".2"), "--by is missing"), (("shift", "q", "--by", "0s", "--dry-run"), "--by"), (("shift", "q", "--by", "1h"), "either --job FILE or --dry-run"),
+                                (("cancel", "q", "--job", self.job + ".2", "--dry-run"), "either --job FILE or --dry-run"), (("cancel", "q", "--attr", "de", "--dry-run"), "'de' is not name=value"),
+                                (("resume", self.job), "the job is for the cluster 0000"), (("resume", __file__), "this is no job of 'tarry select'")):
+            answer = self.broker.tarry("select", *arguments)
+            self.assertEqual(answer.status, 2, answer.err)
+            self.assertIn(word, answer.err)
+        self.assertEqual(self.due(), before)
+
+
+if __name__ == "__main__":
+    harness.main()
