@@ -325,6 +325,7 @@ static void a_connection_has_a_bounded_number_under_way(void **state) {
     assert_in_range(world.held_most, 1, HTTP_PIPELINED_BYTES);
 }
 
+/* CALM-1 */
 static void the_bytes_of_a_connection_are_bounded(void **state) {
     static char text[HTTP_PIPELINED_MAX * 16000], payload[14000];
     for (unsigned i = 0; i < HTTP_PIPELINED_MAX; i++) {
