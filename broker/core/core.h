@@ -140,10 +140,10 @@ struct core_caller {
 struct core_content {
     const void *data; /* the core does not read the bytes; it only passes the pointer on */
     uint32_t size;
+    Tarry__Code code;    /* valid if `problem` is not NULL */
+    const char *problem; /* error message of check_op; the core refuses the operation with it; NULL: none */
     uint64_t sum;
     uint8_t hash[CONTENT_HASH_SIZE];
-    const char *problem; /* error message of check_op; the core refuses the operation with it; NULL: none */
-    Tarry__Code code;    /* valid if `problem` is not NULL */
 };
 
 /* A task that a redact operation names, as the shell found it in the log and the archive. The core adds how the task
