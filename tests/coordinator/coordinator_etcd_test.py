@@ -220,7 +220,7 @@ class Certified(Case):
     def test_a_certificate_that_is_renewed_is_taken_by_the_next_connection(self):
         expired = self.server("renewed", days=-1)
         probe = self.refused(expired.url(), "certificate has expired", self.authority.ca)
-        expired.certificates = (self.authority.ca, *self.authority.make("renewed"))  # same files: etcd reads them again
+        expired.certificates = (self.authority.ca, *self.authority.make("renewed"))  # the files have the same names as before, so etcd reads the new ones
         self.assertEqual(self.until_done(probe, "set", "record", 0, "one")["version"], 1)
 
     def test_files_that_do_not_belong_there_are_refused_in_words(self):
@@ -432,7 +432,7 @@ class Hostile(Case):
         self.assertNotIn("connected", [item.get("session") for item in probe.news])
 
     def test_nobody_is_followed_elsewhere(self):
-        """The client follows no redirection and no proxy of the environment."""
+        """The client ignores redirections, and the proxy settings of the environment."""
         os.environ["http_proxy"] = "http://127.0.0.1:1"
         try:
             self.assertEqual(self.lie().done("read", "record")["version"], 0)
@@ -441,7 +441,7 @@ class Hostile(Case):
 
 
 class Nowhere(Case):
-    """No server listens at the address."""
+    """No process listens at the address."""
 
     def test_a_port_where_nobody_listens_is_named(self):
         probe = self.probe("etcd://127.0.0.1:1,127.0.0.1:2/tarry", CALL_MS)

@@ -83,7 +83,7 @@ class Names:
         probe = self.probe(server.url().replace("127.0.0.1", "record_client.tarry-test"), CALL_MS, prefix=prefix)
         self.until_done(probe, "read", "record")
         self.probe(server.url()).done("set", "record", 0, "one")
-        point("127.0.0.77")  # no server listens there
+        point("127.0.0.77")  # no process listens at this address
         for _ in range(20):
             self.until_done(probe, "read", "record")
         late = self.probe(server.url().replace("127.0.0.1", "record_client.tarry-test"), CALL_MS, prefix=prefix)

@@ -126,7 +126,7 @@ class AtZooKeeper(OverServer, Case):
 
 
 class Nowhere(Case):
-    """No server listens at the address."""
+    """No process listens at the address."""
 
     def test_a_port_where_nobody_listens_is_named(self):
         probe = self.probe("zk://127.0.0.1:1,127.0.0.1:2/tarry", CALL_MS)

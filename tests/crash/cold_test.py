@@ -14,7 +14,7 @@ from fault import FOR_EVER, Fault  # noqa: E402
 from harness import Case  # noqa: E402
 from wire import Rpc, Session  # noqa: E402
 
-ANSWER_S = 5  # a request that needs no disk takes milliseconds; more, because this machine may be busy
+ANSWER_S = 5  # time limit in s of a request that needs no disk; it takes milliseconds, but this machine may be busy
 
 
 class Cold(Case):
@@ -87,7 +87,7 @@ class Cold(Case):
 class Beside(Cold):
     BATCHES = 16  # limit of broker/shell/queues/batch.h: when all batches wait for contents, the core waits, too
     LONG = 900_000
-    ASKED_OF_ONE = 70  # less than 128, the requests that the door reads of one connection (broker/net/door.h)
+    ASKED_OF_ONE = 70  # number of requests; less than 128, the maximum that the door reads of one connection (broker/net/door.h)
 
     # CALM-1
     def test_nobody_else_waits(self):

@@ -18,7 +18,7 @@ class Ledger:
         self.moving = collections.Counter()  # key → number of moves whose outcome no reply shows, sent by clients that also consume
         self.jumped = False   # the broker's clock may jump: then it forgets outcomes, and producers that were idle for a day
         self.forgotten = 0    # schedules that were answered `forgotten`: their outcome is unknown
-        self.may_have_ended = set()  # keys of cancels that were answered so
+        self.may_have_ended = set()  # keys of cancels that were answered `forgotten`
 
     def ask(self, what, key):
         self.open.setdefault(key, set()).add(what)

@@ -30,7 +30,9 @@ class Judge(unittest.TestCase):
         self.assert_found("lost")
 
     def test_a_cancel_whose_producer_was_forgotten(self):
-        """It may have taken effect, so the task may be gone. Only after a jump of the clock may a broker forget a producer in use."""
+        """The cancel may have taken effect, so the task may be gone. A broker may forget a producer in use only after a jump
+        of its clock.
+        """
         forgotten = {"result": "failed", "code": "forgotten", "key": "k", "_asked_ms": 80, "_arrived_ms": 90}
         self.ledger.cancelled(forgotten)
         self.assert_found("lost", "twice")
@@ -40,7 +42,7 @@ class Judge(unittest.TestCase):
         self.assert_found("lost")
         self.ledger.cancelled(forgotten)
         self.assert_found()
-        self.ledger.delivered(delivery(delivered_ms=120))  # nor does the reply promise that the task is gone
+        self.ledger.delivered(delivery(delivered_ms=120))  # the task may also be delivered, because the reply does not promise that it is gone
         self.assert_found()
 
     def test_a_move_whose_producer_was_forgotten(self):
@@ -111,7 +113,9 @@ class Judge(unittest.TestCase):
         self.assert_found("untrue")
 
     def test_a_cancel_after_the_outcome_was_forgotten(self):
-        """This is accepted only after a jump of the broker's clock, and not for a live task."""
+        """The reply `unknown` to the cancel of a known task is accepted only after a jump of the broker's clock, and not if
+        the task is live.
+        """
         unknown = {"result": "unknown", "key": "k", "deliveries": 0, "_asked_ms": 110, "_arrived_ms": 120}
         self.ledger.jumped = True
         self.ledger.cancelled(unknown)

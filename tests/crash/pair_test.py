@@ -53,7 +53,7 @@ class Follower(pair.Case):
 
     def tearDown(self):
         if self.nurse:
-            self.nurse.end()  # first, because otherwise it would start a broker that is never stopped
+            self.nurse.end()  # the nurse ends first, because otherwise it would start a broker again that is never stopped then
         super().tearDown()
 
     def begin(self, what, how, spare=None):
@@ -76,7 +76,7 @@ class Follower(pair.Case):
         self.acknowledged += 1
 
     def check_patience(self, said_before):
-        """Checks that the leader waited for the follower once, and not again after its log had that many lines."""
+        """Checks that the leader waited for the follower once, and not again after its log had `said_before` lines."""
         since = self.a.log[said_before:]
         self.assertLess(sum("event=follower_awaited" in line for line in since), 3, self.a.log_text())
 
@@ -93,7 +93,7 @@ class Follower(pair.Case):
         said_before = 0
         for _ in range(FATS):
             if not any(reason in line for line in self.b.log):
-                said_before = len(self.a.log)  # ignores lines from when the disk was slow but not full
+                said_before = len(self.a.log)  # ignores log lines of the time when the disk was slow but not full
             self.fat()
         self.check_patience(said_before)
         self.assertEqual(self.record()["in-sync"], "0")

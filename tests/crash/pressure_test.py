@@ -21,7 +21,7 @@ FATS_MAX = 400
 REFUSED_WAIT_S = 8     # a refused tool repeats its request: after 8 s without a reply it counts as refused
 RECOVERY_WAIT_S = 30
 PEERS = 400
-RESERVE = (24 << 20) // 8  # for a disk of 24 MiB: broker/shell/process/log_disk.c
+RESERVE = (24 << 20) // 8  # reserve in bytes of a disk of 24 MiB, as broker/shell/process/log_disk.c computes it
 
 
 class Pressure(Case):

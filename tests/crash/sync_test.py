@@ -21,10 +21,10 @@ from harness import Case  # noqa: E402
 from life import STORAGE  # noqa: E402
 from wire import Connects, Session  # noqa: E402
 
-QUIET_S = 0.6  # a message that need not wait leaves within a millisecond
+QUIET_S = 0.6  # time in s in which no message may leave; one that need not wait leaves within a millisecond
 SHARE_OF_REQUESTS = 8 << 20  # share of --memory 64 MiB for requests: broker/shell/process/config.h
 PLACES, PLACES_RESERVED = 256, 64  # broker/shell/door/rpc.h
-UNDONE_WAIT_S = 20  # less than a lease of 30 s
+UNDONE_WAIT_S = 20  # time limit in s; less than a lease of 30 s
 
 
 class Synced(Connects, Case):
@@ -334,12 +334,12 @@ class Beside(Held):
         return wire.commit(self.producer, 1, [wire.schedule("q", "k", 3_600_000, b"body")])
 
     def judge(self, body, fields):
-        """The query follows a commit whose own sync hangs."""
+        """Sends the query after a commit whose own sync hangs, and checks that the query waits for the sync."""
         self.hold_next()
         self.schedule(self.writer, self.producer, 2, "q", "x", 3_600_000)
         self.wait_held()  # while a group commit is running, the following requests wait for the next one, in this order
         self.schedule(self.writer, self.producer, 3, "q", "y", 3_600_000)
-        # the first connection's request is then a later one
+        # from here on, a request of the asker is later than that commit
         harness.wait_until("the commit is appended in memory", self.is_read, 30)
         self.asker.tell(body, fields)
         with self.assertRaises(TimeoutError):

@@ -22,7 +22,7 @@ INTERRUPTED = 72  # libFuzzer's exit status after SIGINT
 SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=1:handle_abort=1:strict_string_checks=1:allocator_may_return_null=1",
               "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 TICK_S = 0.25
-STOP_S = 60  # in this time a fuzzer may finish its current input
+STOP_S = 60  # seconds; time in which a fuzzer may finish its current input
 
 
 def is_stopped(pid):
@@ -34,7 +34,7 @@ def is_stopped(pid):
 
 
 def options(target):
-    """Returns options for a target's own dictionary and largest input."""
+    """Returns the options for the target's own dictionary and for its maximum input size."""
     dictionary = os.path.join(HERE, "dictionaries", target + ".dict")
     return ["-dict=" + dictionary] if os.path.exists(dictionary) else []
 

@@ -79,7 +79,7 @@ static void envelope(struct amqp_bytes bytes) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0) return 0;
-    /* A copy in memory of exactly its size, so that a read past its end is detected. */
+    /* The copy is in memory of exactly its size, so that a read past its end is detected. */
     uint8_t *copy = malloc(size);
     if (copy == NULL) return 0;
     memcpy(copy, data, size);

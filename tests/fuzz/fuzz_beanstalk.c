@@ -70,7 +70,7 @@ static size_t take(const uint8_t *data, size_t size, size_t piece, int64_t most,
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct seen whole[COMMANDS_MAX], pieces[COMMANDS_MAX];
     if (size == 0) return 0;
-    const int64_t most = data[0] % 2 == 0 ? INT64_MAX : 100; /* with 100, some bodies are too large */
+    const int64_t most = data[0] % 2 == 0 ? INT64_MAX : 100; /* if the limit is 100, some bodies are too large */
     memset(whole, 0, sizeof(whole));
     memset(pieces, 0, sizeof(pieces));
     size_t count = take(data + 1, size - 1, size, most, whole);

@@ -126,7 +126,7 @@ static void can_be_said_again(const struct config *config) {
         assert(result == 0 && same(config, &again));
     }
     if (strpbrk(config->data, "\n") || strpbrk(config->listen, "\n") || strpbrk(config->archive, "\n")) return;
-    /* the same lines as options: --name=value */
+    /* The lines of the file as options: --name=value. */
     static char arguments[8192];
     char *at = arguments;
     char *rest = NULL;
@@ -140,7 +140,7 @@ static void can_be_said_again(const struct config *config) {
     assert(result == 0 && same(config, &again));
 }
 
-/* Checks that a comment before the text, with the same text in it, changes nothing. */
+/* Checks that a comment before the text, whose own text is the same, changes nothing. */
 static void comments_say_nothing(const struct config *config, int result, const char *text, size_t size) {
     static char commented[2 * INPUT_SIZE_MAX + 4];
     char message[CONFIG_MESSAGE_SIZE] = "";
@@ -167,7 +167,7 @@ static void try_file(const char *text, size_t size) {
         within_limits(&config);
         if (config.data[0] != 0 && config.backoff_min_ms <= config.backoff_max_ms) can_be_said_again(&config);
     }
-    /* A byte order mark counts only at the very beginning. */
+    /* Only at the very beginning, a byte order mark has a meaning. */
     if (size < 3 || memcmp(text, "\xEF\xBB\xBF", 3) != 0) comments_say_nothing(&config, result, text, size);
 }
 
@@ -186,7 +186,7 @@ static void command_line_wins(const struct config *config, int argc, char **argv
 #undef X
     assert(alone.backoff == defaults.backoff || alone.backoff == config->backoff);
     assert(alone.print_config ||
-           strcmp(alone.data, config->data) == 0); /* with --print-config, --data need not be given */
+           strcmp(alone.data, config->data) == 0); /* with --print-config, --data may be missing */
     assert(!alone.unsafe_no_tls || config->unsafe_no_tls);
     assert(alone.create_queues || !config->create_queues);
 }

@@ -30,7 +30,7 @@ struct copier {
     struct log *log;
     uint64_t confirmed; /* end of the durable frames: no frame before it may ever be missing */
     uint8_t chain_confirmed[FRAME_CHAIN_SIZE];
-    /* answer that is being made */
+    /* Answer that is being made. */
     uint8_t bytes[ANSWER_SIZE];
     size_t size;
     bool is_right; /* the answer contains only data of opcode 0 */
@@ -171,7 +171,7 @@ static void crash(struct copier *copier, struct input *input) {
     log_close(copier->log);
     copier->model->seed = input_byte(input);
     model_crash(copier->model);
-    if (!is_known) copier->confirmed = 0; /* the next frame would need a chain hash that is not known */
+    if (!is_known) copier->confirmed = 0; /* the next frame would need a chain hash, which is not known */
     open_log(copier);
 }
 

@@ -34,9 +34,9 @@ struct frame {
     uint64_t digest;
 };
 
-struct read { /* a read of the index, for an event or for an effect */
+struct read { /* a read of the index that was requested for an event or for an effect */
     bool was_read;
-    int hold; /* hold of the overlay; -1: none */
+    int hold; /* hold of the overlay that belongs to the read; -1: none */
     struct core_event
         event; /* the event that gets the rows; for the kinds WINDOW and PAGE it is made at the time of the read */
     const struct want *wants;
@@ -55,7 +55,7 @@ static struct {
     uint32_t epoch;
     struct frame frames[FRAMES_MAX];
     size_t frame_count, durable, indexed; /* numbers of frames: all, durable, in the index */
-    struct tally tally;                   /* tally of all records */
+    struct tally tally;                   /* counts and digest after all records */
     struct row rows[IDS_MAX]; /* rows by id, as of `indexed`; id 0: no row; keys and reasons point into the frames */
     struct read reads[READS_MAX];
     size_t read_count;
@@ -122,7 +122,7 @@ static void check_redactions(const Tarry__FrameBody *body) {
 }
 
 static void take_append(const struct core_append *append) {
-    if (world.frame_count == FRAMES_MAX) abort(); /* the caller has checked that there is room */
+    if (world.frame_count == FRAMES_MAX) abort(); /* the caller must have checked that there is room */
     struct frame *frame = &world.frames[world.frame_count];
     assert(append->position == end_of_log() && append->epoch == world.epoch);
     frame->header = appended_header(append);
@@ -440,7 +440,7 @@ static void commit(void) {
     commit->producer = world.producers[how % 2];
     uint64_t *sequence = &world.sequences[how % 2];
     commit->sequence = how / 2 % 8 == 0 && *sequence > 0 ? 1 + byte() % *sequence
-                                                         : ++*sequence; /* sometimes an earlier sequence is repeated */
+                                                         : ++*sequence; /* sometimes repeats an earlier sequence */
     commit->oldest_unanswered = how / 16 % 4 == 0 ? commit->sequence : 1;
     commit->atomic = how / 64 % 2;
     commit->n_ops = 1 + byte() % 4;
@@ -527,7 +527,7 @@ static void advance(void) {
     uint8_t how = byte();
     uint64_t ns = ((uint64_t)byte() << how % 24) * 1000000;
     world.now.steady_ns += ns;
-    if (how / 32 != 0) world.now.wall_ns += ns; /* in the other case the wall clock stands still for a while */
+    if (how / 32 != 0) world.now.wall_ns += ns; /* in the other case, the wall clock stands still for this time */
     tick();
 }
 
@@ -583,7 +583,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     core_effects_init(&world.effects, &world.arena);
     tally_init(&world.tally, queues);
     world.now = (struct instant){.steady_ns = 1000000000000ull, .wall_ns = 1000000000000ull};
-    options.near_max = byte() % 8; /* limit of tasks within horizons: very few; 0: no limit */
+    options.near_max =
+        byte() % 8; /* limit of the tasks within horizons; very few, so that it is reached; 0: no limit */
     world.core = core_new(&options);
     if (world.core == NULL) abort();
     start();

@@ -30,7 +30,7 @@ static void a_client_finds(const struct listen_address *address, const char *url
     assert(strcmp(place.url, url) == 0);
     snprintf(port, sizeof(port), "%u", address->port);
     assert(address->scheme == LISTEN_UNIX || strcmp(place.port, port) == 0);
-    /* A client must not send a token to an address that is not safe for tokens. */
+    /* A client must not send a token to an address that is unsafe for tokens. */
     assert(address->scheme != LISTEN_WS || address->loopback == !place_is_in_the_clear(&place));
 }
 
@@ -63,7 +63,7 @@ static void try_place(const char *text, size_t size) {
     }
     assert(strlen(place.url) < PLACE_URL_MAX && place.host[0] != '\0');
     for (const char *at = place.url; *at != '\0'; at++) assert((unsigned char)*at > ' ' && *at != 0x7f);
-    if (strlen(place.url) >= PLACE_URL_MAX - 8) return; /* the default port would not fit after the URL */
+    if (strlen(place.url) >= PLACE_URL_MAX - 8) return; /* too long, because the default port must fit after the URL */
     assert(place_parse(place.url, strlen(place.url), &again) == 0);
     assert(strcmp(place.url, again.url) == 0 && strcmp(place.host, again.host) == 0 && place.kind == again.kind);
     assert(strpbrk(place_authority(&place), " \r\n") == NULL);
@@ -108,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         try_message(data + 1, size - 1);
         return 0;
     }
-    char *text = malloc(size); /* exactly the right size, so that a read past the end is detected */
+    char *text = malloc(size); /* memory of exactly the right size, so that a read past the end is detected */
     if (text == NULL) abort();
     memcpy(text, data + 1, size - 1);
     text[size - 1] = '\0';

@@ -29,10 +29,10 @@ static void try_resp(const char *bytes, size_t size) {
             assert(resp.size == 0 || memmem(bytes, size, resp.bytes, resp.size) != NULL);
         }
         if (resp.kind == RESP_ARRAY) assert(resp.number >= 0 && resp.number <= RESP_ITEMS_MAX);
-        if (resp.kind == RESP_HUGE) assert(false); /* no input is so large */
+        if (resp.kind == RESP_HUGE) assert(false); /* no input is large enough for such a string */
     }
     assert(link.error[0] != 0 && strnlen(link.error, SERVER_LINK_ERROR_SIZE) < SERVER_LINK_ERROR_SIZE);
-    assert(!resp_read(&link, &resp) && link.fd == -1); /* a failed link stays failed */
+    assert(!resp_read(&link, &resp) && link.fd == -1); /* a link that has failed must stay failed */
     server_link_close(&link);
 }
 

@@ -26,7 +26,7 @@
 
 #define OPS_MAX 12
 #define VALUE_MAX 8192u
-#define CALLS_MAX 3000 /* limit of repeated calls that return "again" or "more" */
+#define CALLS_MAX 3000 /* maximum number of repeated calls while the result is "again" or "more" */
 
 static struct directory directory;
 static char index_path[128];
@@ -321,7 +321,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (uses & 2) fine = look_up(index, &arena) && fine;
         if (uses & 4) fine = walk(index, &arena) && fine;
         if (uses & 8) fine = windows(index, &arena) && fine;
-        assert(fine || verified != 0); /* whatever these reads find, verify finds too */
+        assert(fine || verified != 0); /* whatever these reads find, verify must find too */
         if (uses & 16) fine = go_on(index) && fine;
         index_close(index);
         int again = fine && verified == 0 ? verify() : 0;

@@ -69,7 +69,7 @@ struct reading {
     struct lines lines;
     const char *stream;
     size_t at;   /* position in the stream */
-    size_t size; /* size of the stream */
+    size_t size; /* number of bytes in the stream */
 };
 
 static void take_lines(struct reading *reading) {

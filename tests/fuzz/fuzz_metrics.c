@@ -15,7 +15,7 @@
 #define BROKER_SERIES (36u + 2u * HISTOGRAM_SERIES)
 #define SUM_SERIES (13u + HISTOGRAM_SERIES)
 #define PAIR_SERIES 16u
-#define AMQP_SERIES 7u /* only of a broker that listens for AMQP */
+#define AMQP_SERIES 7u /* number of series that only a broker with an AMQP listener has */
 
 static const char *past_name(const char *at) {
     assert(strncmp(at, "tarry_", 6) == 0);

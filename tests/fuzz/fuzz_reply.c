@@ -21,7 +21,7 @@
 #include "page.h"
 #include "reply_bytes.h"
 
-#define OPS_MAX 256u       /* maximum number of operations in a history */
+#define OPS_MAX 256u       /* maximum number of operations in one history */
 #define SENT_MAX 512u      /* maximum number of commits that are remembered */
 #define TIME_MAX_MS 25000u /* maximum virtual time that passes after the last byte of the input */
 #define LOOPS_MAX 20000u   /* maximum number of reads of the clock without a wait between them */
@@ -44,17 +44,17 @@ static struct {
     struct {
         uint8_t *data;
         size_t size;
-    } answers[SLOTS_MAX]; /* answers that have not arrived */
+    } answers[SLOTS_MAX]; /* answers in flight */
     size_t answer_count;
     bool is_cut;   /* the connection is broken, and the engine does not know it */
-    bool is_lost;  /* the engine is being notified */
+    bool is_lost;  /* true while the engine is being notified of the lost connection */
     bool auditing; /* the user waits for the answer to an audit */
     bool closing;  /* the history has ended */
     struct sent sent[SENT_MAX];
     size_t sent_count;
     uint64_t issued[SENT_MAX]; /* producers */
     size_t issued_count;
-    bool issued_twice; /* the broker gave a producer's number twice: the library cannot keep ONCE-1 then */
+    bool issued_twice; /* the broker issued the same producer number twice, so that the library cannot keep ONCE-1 */
     unsigned submitted, called;
     bool had[OPS_MAX];
 } world;
@@ -63,7 +63,7 @@ static struct {
 
 uint64_t __wrap_now_ms(void);
 uint64_t __wrap_now_ms(void) {
-    assert(++world.loops < LOOPS_MAX); /* beyond this, the engine runs in a busy loop */
+    assert(++world.loops < LOOPS_MAX); /* with more turns without a wait, the engine runs in a busy loop */
     return world.now_ms;
 }
 
@@ -71,7 +71,7 @@ uint64_t __wrap_now_ms(void) {
 static bool is_asking(void) {
     for (const struct request *at = world.client.calls.first; at != NULL; at = at->links[IN_QUEUE].next)
         if (!at->internal) return true;
-    if (world.client.retries.count > 0) return true; /* the request that is retried may be one */
+    if (world.client.retries.count > 0) return true; /* the request that is retried may be a query of the user */
     for (size_t i = COMMITS_IN_FLIGHT_MAX; i < SLOTS_MAX; i++) {
         const struct request *request = world.client.slots[i].request;
         if (request != NULL && !request->internal) return true;
@@ -102,7 +102,7 @@ void __wrap_loop_wait(tarry_client *client, uint64_t until_ms) {
         return;
     }
     if (user_has_what_he_waits_for() || world.now_ms >= world.end_ms) {
-        world.client.closing = true; /* only this ends engine_run */
+        world.client.closing = true; /* makes engine_run return; nothing else does */
         return;
     }
     const uint64_t latest_ms = world.now_ms + TIME_MAX_MS;
@@ -443,7 +443,7 @@ static void audit(tarry_client *client) {
     is_answered(rv, message);
     if (rv == TARRY_E_PROTOCOL && strstr(message, "log position") != NULL) {
         rv = tarry_audit_next(audit, 0, &frame, message);
-        assert(rv == TARRY_E_PROTOCOL); /* after an error, no answer is believed */
+        assert(rv == TARRY_E_PROTOCOL); /* after an error, the audit accepts no answer */
     }
     tarry_audit_close(audit);
 }
@@ -551,7 +551,7 @@ static void begin(const uint8_t *data, size_t size) {
 static void end(void) {
     tarry_client *client = &world.client;
     run_engine(NULL);
-    world.closing = true; /* all remaining requests fail now */
+    world.closing = true; /* all remaining requests fail from now on */
     run_engine(NULL);
     assert(world.called == world.submitted && client->pending == 0 && client->waiting == 0);
     assert(client->queued_size == 0 && queue_is_empty(client) && client->calls.first == NULL);

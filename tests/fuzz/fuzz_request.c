@@ -30,7 +30,7 @@ static void try_op(const Tarry__Op *op, struct arena *arena) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    if (size > 1u << 16) return 0; /* larger requests test nothing more */
+    if (size > 1u << 16) return 0; /* skips larger requests, which test nothing more */
     static struct arena arena;     /* static, so that its large first block is kept between inputs */
     if (arena.size_max == 0) arena_init(&arena, ARENA_SIZE_MAX);
     const Tarry__Request *request = tarry__request__unpack(&arena.pb, size, data);

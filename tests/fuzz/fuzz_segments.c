@@ -213,7 +213,7 @@ static void read_all(struct log *log, const struct log_recovery *recovery, uint6
         if (!(view.header.flags & FRAME_FLAG_ERASED))
             assert(view.header.blob_sum == frame_sum(view.blob, view.header.blob_size));
         if (scan_from <= recovery->start &&
-            !first) { /* this may be a valid frame of another chain: only the scan checks the chain */
+            !first) { /* otherwise the frame may belong to another chain, because only the scan checks the chain */
             frame_chain(chain, &view.header, view.body, chain);
             assert(memcmp(chain, view.header.chain, sizeof(chain)) == 0);
         }
@@ -277,14 +277,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         options.read_only = true;
         uint64_t calls = model->calls;
         int read_only = try_open(&options, scan_from, forged, &same, false);
-        assert(model->calls == calls); /* the reader changed nothing */
+        assert(model->calls == calls); /* the reader made no call that changes the disk */
         model_kill(model);
         options.read_only = false;
         int result = try_open(&options, scan_from, forged, &recovery, true);
         assert(result == read_only);
         if (result == 0) {
             assert(same.start == recovery.start && same.end < recovery.end && same.cut_at == recovery.cut_at);
-            model_crash(model); /* every write that the log needs must be synced */
+            model_crash(model); /* all writes on which the log depends must have been synced */
             result = try_open(&options, scan_from, true, &again, false);
             assert(result == 0 && again.cut_bytes == 0);
             assert(again.end == recovery.end && again.start == recovery.start);

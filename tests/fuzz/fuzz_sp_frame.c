@@ -110,7 +110,8 @@ static void seal(const struct trace *trace, enum sp_transport transport, const u
     uint64_t length;
     for (size_t at = 0; at < trace->size && trace->bytes[at] == 'M'; at += 1 + sizeof(length) + length + 1) {
         memcpy(&length, trace->bytes + at + 1, sizeof(length));
-        if (length + 2 + sizeof(length) > trace->size - at) return; /* the last message is not complete */
+        if (length + 2 + sizeof(length) > trace->size - at)
+            return; /* ends here, because the last message is incomplete */
         memcpy(room + SP_HEAD_MAX, trace->bytes + at + 1 + sizeof(length), length);
         const size_t head_size = sp_seal(transport, room + SP_HEAD_MAX, length);
         assert(head_size == sp_head_size(transport));

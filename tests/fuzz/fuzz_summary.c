@@ -25,7 +25,8 @@
 #define TASKS 9
 #define PARTS 5
 #define FRAMES_OF_PARTS 40
-/* no position of the log is equal to one of these: model_disk.h identifies a file by the last part of its name */
+/* No position of the log may be equal to one of these, because model_disk.h identifies a file by the last part of its
+ * name. */
 #define PARTS_BASE (1u << 20)
 #define FRAME_STEP 100000u /* distance between two frames: every part except the last has ten of them */
 #define OPS_MAX 16
@@ -126,7 +127,7 @@ static void put_file(const char *directory, const struct file *file) {
     int error = disk_write_all(disk, handle, file->bytes, file->size, 0);
     assert(error == 0);
     disk->close(disk->context, handle);
-    /* Without this, the model would remember every file that ever existed. */
+    /* Without this sync, the model would remember every file that ever existed. */
     disk->sync_directory(disk->context, directory);
 }
 
@@ -169,7 +170,8 @@ static bool run_op(struct file *file, struct input *input) {
         forge(file);
         return true;
     default:
-        at = 16 + 8 * (input_byte(input) % 24ull); /* one of the numbers of the header, or the first one of the table */
+        at = 16 + 8 * (input_byte(input) %
+                       24ull); /* position of one of the numbers in the header, or of the first one in the table */
         put_u64(file->bytes + at, input_number(input, 8));
         return false;
     }

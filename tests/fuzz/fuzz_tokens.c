@@ -53,7 +53,7 @@ static void is_the_same_again(const struct token_file *file) {
     free(text_again);
 }
 
-/* Authenticates with `token`, a certificate, or nothing. */
+/* Returns the name of the principal that gets in with `token`, with the certificate, or with nothing. */
 static const char *who(const struct access_set *set, bool has_token, const char *certificate, bool is_local) {
     struct access_principal *out = NULL;
     const struct access_shown shown = {.is_local = is_local,
@@ -99,7 +99,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct token_file file = {0};
     char message[TOKEN_FILE_MESSAGE_SIZE] = "";
     if (size > SIZE_MAX_HERE) return 0;
-    char *text = malloc(size > 0 ? size : 1); /* exactly the right size, so that a read past the end is detected */
+    char *text =
+        malloc(size > 0 ? size : 1); /* memory of exactly the right size, so that a read past the end is detected */
     if (text == NULL) abort();
     if (size > 0) memcpy(text, data, size);
     int result = token_file_parse(text, size, &file, message);

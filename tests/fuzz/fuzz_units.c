@@ -110,7 +110,7 @@ static void time_survives(uint64_t ms) {
     rfc3339_format(ms, text);
     assert(strlen(text) < sizeof(text));
     size_t size = strlen(text);
-    if (size > 2 && strcmp(text + size - 2, "ms") == 0) return; /* after the year 9999 */
+    if (size > 2 && strcmp(text + size - 2, "ms") == 0) return; /* a time after the year 9999 is printed in ms */
     assert(rfc3339_parse(text, &again) == NULL && again == ms);
 }
 
@@ -143,7 +143,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     set_zone(input_byte(&input));
     number_survives(number);
     time_survives(number >> (number & 31)); /* every magnitude */
-    char *text = malloc(input.size + 1);    /* exactly the right size, so that a read past the end is detected */
+    char *text = malloc(input.size + 1); /* memory of exactly the right size, so that a read past the end is detected */
     if (text == NULL) abort();
     if (input.size > 0) memcpy(text, input.data, input.size);
     text[input.size] = 0;

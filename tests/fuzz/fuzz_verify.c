@@ -39,7 +39,7 @@ struct damage {
 };
 
 static void mend(uint8_t *data, size_t size, size_t offset, unsigned which) {
-    /* number of bytes before the checksum: identity, frame header, segment header */
+    /* Number of bytes before the checksum, in the identity, in a frame header, and in a segment header. */
     static const size_t summed[] = {64, 104, 112};
     size_t length = summed[which % 3];
     if (offset + length + 8 <= size) put_u64(data + offset + length, frame_sum(data + offset, length));

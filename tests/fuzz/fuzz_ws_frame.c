@@ -183,7 +183,8 @@ static size_t encode(enum ws_side receiver, const struct ws_event *event, uint8_
     enum ws_opcode opcode = event->begins_message ? WS_BINARY : WS_CONTINUATION;
     size_t size = event->size;
     if (event->size > 0) memcpy(payload, event->data, event->size);
-    if (event->kind == WS_GOT_CLOSE) { /* the reason may contain a 0 byte, which ws_close_payload cannot take */
+    if (event->kind ==
+        WS_GOT_CLOSE) { /* skipped, because the reason may contain a 0 byte, which ws_close_payload cannot take */
         size = ws_close_payload(payload, (enum ws_code)event->code, "") + event->size;
         if (event->size > 0) memcpy(payload + 2, event->data, event->size);
     }

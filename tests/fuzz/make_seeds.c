@@ -367,7 +367,7 @@ static void answers(void) {
     delivery.session = 1, delivery.tasks = pointers, delivery.n_tasks = 2;
     uint8_t bytes[1024], *at = bytes;
     for (unsigned round = 0; round < 2;
-         round++) { /* the same leases twice, then later ones; tasks are taken after each delivery */
+         round++) { /* first the same leases twice, then later ones; tasks are taken after each delivery */
         size_t size = tarry__delivery__pack(&delivery, at + 2);
         at[0] = (uint8_t)size, at[1] = (uint8_t)(size >> 8);
         at += 2 + size;

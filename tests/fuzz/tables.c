@@ -13,7 +13,7 @@
 
 static struct table {
     uint8_t *data;
-    size_t size; /* size of the mapped table in bytes, a multiple of the page size */
+    size_t size; /* size of the mapped table in bytes; a multiple of the page size */
     bool used;
 } tables[TABLES_MAX];
 

@@ -7,7 +7,7 @@
 
 #include "wire.h"
 
-/* maximum size of a result; no input of 64 KiB has a larger one */
+/* Maximum size of a result. No input of 64 KiB has a larger one. */
 #define ARENA_SIZE_MAX (256u << 20)
 #define GUARD 64u
 
@@ -18,7 +18,7 @@ const struct wire_kind wire_kinds[WIRE_KINDS] = {
     {&tarry__op__descriptor, true, false},
 };
 
-/* static, so that their large first blocks are kept between inputs */
+/* The arenas are static, so that their large first blocks are kept between inputs. */
 static struct arena generated, by_library, packed;
 
 static void begin(void) {
@@ -84,7 +84,7 @@ void wire_same_packed(const struct wire_kind *kind, const ProtobufCMessage *mess
     memset(from + GUARD + room, 0xa5, GUARD);
     const uint8_t *end = from + GUARD + room, *bytes = pack(message, from + GUARD + room);
     assert((size_t)(end - bytes) == expected.len && memcmp(bytes, expected.data, expected.len) == 0);
-    assert(is_guarded(from) && is_guarded(end)); /* no byte outside of the buffer was written */
+    assert(is_guarded(from) && is_guarded(end)); /* no byte outside of the buffer may have been written */
     arena_reset(&packed);
 }
 

@@ -21,7 +21,7 @@ from http_client import Http, raw  # noqa: E402
 
 MIB = 1 << 20
 LARGE = 16 * MIB - (128 << 10)
-HOSTILE = 40  # number of requests in one packet
+HOSTILE = 40  # number of hostile requests in one packet
 HONEST = 5
 DOOR_MS = 150  # limit of CPU time in ms; the work needs about 1 % of it, and needed 2 s and more before the defect was fixed
 DOOR_THREADS = ("tarry-net", "tarry-net-2")

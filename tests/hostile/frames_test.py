@@ -321,7 +321,9 @@ class UnderWay(Hostile):
             self.ended(name, code, peers[name])
 
     def test_no_delivery_follows_a_close(self):
-        """A delivery after a Close is not counted as sent: the next session gets it at once, as its first delivery."""
+        """A delivery that follows a Close does not count as sent: the next session gets the task at once, as its first
+        delivery.
+        """
         for queue, name in (("q1", "reserved bits"), ("q2", "opcode 3")):
             with wire.Rpc(self.broker.port) as rpc, wire.Rpc(self.broker.port) as beside, self.stranger() as lane:
                 producer, session = rpc.hello(), wire.Session(rpc, [queue])

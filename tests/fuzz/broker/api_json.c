@@ -21,7 +21,7 @@ void api_queue(const struct api *api, struct out *out) {
                                       "..", "%",   "*"};
     if (chance(api, 60))
         out_text(out, ONE_OF(api->random, odd));
-    else if (chance(api, 60)) /* a name of any length */
+    else if (chance(api, 60)) /* sometimes makes a name of any length */
         for (unsigned i = 1u << below(api, 9); i > 0; i--) out_byte(out, 'q');
     else
         out_format(out, "q%u", below(api, QUEUES));
@@ -76,7 +76,7 @@ static void odd_value(const struct api *api, struct out *out) {
         for (unsigned i = below(api, 100); i > 0; i--) out_text(out, chance(api, 2) ? "[" : "{\"a\":");
     else if (dice == 1)
         out_format(out, "\"%0*u\"", 1 << below(api, 8), 7);
-    else if (dice == 2) { /* many values in few bytes */
+    else if (dice == 2) { /* sometimes makes many values in few bytes */
         out_byte(out, '[');
         for (unsigned i = below(api, 3000); i > 0; i--) out_text(out, "{},");
         out_text(out, "0]");
@@ -114,7 +114,7 @@ static void put_id(const struct api *api, uint64_t id, struct out *out) {
 }
 
 static void put_queue(const struct api *api, struct out *out) {
-    if (chance(api, 4)) return; /* the path names the queue, or the queue is missing */
+    if (chance(api, 4)) return; /* then the path names the queue, or the queue is missing */
     if (!member(api, "queue", out)) return;
     out_byte(out, '"');
     api_queue(api, out);
@@ -270,7 +270,7 @@ static void put_lease(const struct api *api, struct out *out) {
 
 static void put_lines(const struct api *api, struct out *out) {
     static const char *const between[] = {"\n", "\n", "\n", "\r\n", "\n\n", "", "\r"};
-    if (chance(api, 30)) /* only line ends */
+    if (chance(api, 30)) /* sometimes the body has only line ends */
         for (unsigned i = below(api, 20000); i > 0; i--) out_byte(out, '\n');
     put_many(api, put_schedule, ONE_OF(api->random, between), out);
     if (chance(api, 2)) out_byte(out, '\n');

@@ -25,7 +25,7 @@ static void go_to_lane(struct talk *talk, const Tarry__SubscribeReply *session) 
     if (dice == 0 && size > 0) secret[random_below(random, 2 * size)] ^= 1;
     uint32_t lane = session->lane + (dice == 1);
     talk_open_lane(talk, lane, dice == 2 ? NULL : secret);
-    if (dice == 3) talk_open_lane(talk, lane, secret); /* for the broker, the new connection replaces the old one */
+    if (dice == 3) talk_open_lane(talk, lane, secret); /* the broker lets the new connection replace the old one */
 }
 
 static void hear_reply(struct talk *talk, const uint8_t *data, size_t size) {
@@ -102,7 +102,7 @@ void hear_text(struct talk *talk, struct connection *connection) {
     const char *text = (const char *)in->data;
     size_t size = in->size;
     if (connection->manner == JOBS) {
-        /* Handle complete lines; the rest is handled again when more bytes arrive. */
+        /* Only complete lines are handled. The rest is handled when more bytes have arrived. */
         const char *last = memrchr(text, '\n', size);
         if (last == NULL && size < TAIL_MAX) return;
         size = last != NULL ? (size_t)(last - text) + 1 : size;

@@ -15,9 +15,9 @@ from honest import MARK
 PAUSE_S = 0.05
 DRAIN_S = 60         # until everything is delivered, on a busy machine
 DUE_MS = (0, 50, 400)
-KEY_REMEMBERED_S = 23 * 3600  # a little less than the time for which the broker remembers an Idempotency-Key
+KEY_REMEMBERED_S = 23 * 3600  # seconds; a little less than the time for which the broker remembers an Idempotency-Key
 AGAIN_ONE_IN = 4     # one request in four is sent again under its key
-LATER = (421, 429, 500, 503)  # with these statuses, try again: this node does not lead, is busy, or is stopping
+LATER = (421, 429, 500, 503)  # with these statuses the client tries again: this node does not lead, is busy, or is stopping
 JOBS_LATER = (b"OUT_OF_MEMORY", b"INTERNAL_ERROR", b"DRAINING")
 TROUBLES = (OSError, http.client.HTTPException, ValueError, AssertionError)
 
@@ -28,7 +28,7 @@ class Web(threading.Thread):
     """
 
     def __init__(self, ports, seed, passing):
-        """`passing` is the time by which the brokers' clocks have been moved forward."""
+        """`passing`: time by which the brokers' clocks have been moved forward."""
         super().__init__(daemon=True)
         self.ports, self.random, self.passing = list(ports), random.Random(seed), passing
         self.queue = MARK + secrets.token_hex(8) + "-" + self.name_of_door
@@ -90,7 +90,7 @@ class Web(threading.Thread):
         return self.wrong
 
     def is_settled(self, task):
-        """Returns whether the ack whose answer was lost took effect."""
+        """Returns whether the last ack, whose answer was lost, took effect."""
         for port in self.ports:
             try:
                 self.connection = self.connect(port)
@@ -146,7 +146,7 @@ class Api(Web):
         self.count += 1
 
     def is_old(self):
-        """Returns whether the broker may have forgotten the key of the present number."""
+        """Returns whether the broker may have forgotten the key of the current number."""
         return self.passing.monotonic() - self.first[self.count] > KEY_REMEMBERED_S
 
     def ask_once(self, path, body, key):
@@ -156,7 +156,7 @@ class Api(Web):
             self.twice.add(self.count)
         elif answer is None:
             self.wrong.append(f"{key}: forgotten after {self.passing.monotonic() - self.first[self.count]:.0f} s")
-        if answer is not None and "id" in answer:  # otherwise 409: the first task is live under its key
+        if answer is not None and "id" in answer:  # without an id the answer is 409: the first task is live under its key
             self.made.setdefault(answer["id"], self.due[self.count])
         return answer
 

@@ -24,7 +24,7 @@ static void put_tube(struct random *random, struct out *out) {
     uint64_t dice = random_below(random, 60);
     if (dice == 0)
         out_text(out, ONE_OF(random, odd));
-    else if (dice == 1) /* any length near those of the existing ones */
+    else if (dice == 1) /* makes a name of any length near the existing limits */
         for (uint64_t i = (uint64_t[]){1, 127, 128, 129, 199, 200, 201, 230}[random_below(random, 8)]; i > 0; i--)
             out_byte(out, 'q');
     else

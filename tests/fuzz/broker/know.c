@@ -130,7 +130,8 @@ static bool is_given(const ProtobufCMessage *message, const char *name) {
     if (descriptor == &tarry__hello_reply__descriptor) return strcmp(name, "producer") == 0;
     if (descriptor == &tarry__subscribe_reply__descriptor) return strcmp(name, "session") == 0;
     if (strcmp(name, "id") != 0) return false;
-    if (descriptor != &tarry__op_result__descriptor) /* a message with a queue does not belong to an honest client */
+    if (descriptor !=
+        &tarry__op_result__descriptor) /* a message that names a queue does not belong to an honest client */
         return protobuf_c_message_descriptor_get_field_by_name(descriptor, "queue") != NULL;
     switch (((const Tarry__OpResult *)message)->outcome) {
     case TARRY__OUTCOME__SCHEDULED:

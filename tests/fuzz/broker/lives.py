@@ -71,7 +71,7 @@ class Stranger:
 
 
 class Life:
-    """`complaints` is empty if everything is right."""
+    """`complaints` is empty if no check failed."""
 
     def __init__(self, role, seed, arguments, gently):
         """`arguments` are further arguments for the stranger. If `gently`, the life ends with SIGTERM, otherwise with SIGKILL."""
@@ -110,7 +110,7 @@ class Life:
         if self.complaints:
             return
         for web in self.webs:
-            web.running = False  # asks every client to stop before it waits for the first of them
+            web.running = False  # asks all clients to stop before it waits for the first of them
         if self.honest:
             self.complaints += self.honest.finish()
         for web in self.webs:

@@ -132,7 +132,7 @@ static void make_field(struct maker *maker, const ProtobufCFieldDescriptor *fiel
     for (size_t i = 0; i < count && out->size < REQUEST_SIZE_MAX_HERE; i++) {
         size_t start = out->size;
         make_value(maker, field, out);
-        /* For many copies, repeat one value. */
+        /* Of many copies, one value is repeated. */
         if (i == 20 && count > 100) {
             struct out one = {0};
             out_bytes(&one, out->data + start, out->size - start);
@@ -251,15 +251,15 @@ void make_damage(struct random *random, struct out *out) {
         case 2:
             out->size = at;
             break;
-        case 3: /* a piece is repeated at the end */
+        case 3: /* repeats a piece of the bytes at the end */
             out_bytes(&piece, out->data + at, size);
             out_bytes(out, piece.data, piece.size);
             break;
-        case 4: /* a piece is removed */
+        case 4: /* removes a piece of the bytes */
             memmove(out->data + at, out->data + at + size, out->size - at - size);
             out->size -= size;
             break;
-        default: /* a piece overwrites the beginning */
+        default: /* overwrites the beginning with a piece of the bytes */
             memmove(out->data, out->data + at, size);
         }
         out_deinit(&piece);

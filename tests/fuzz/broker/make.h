@@ -17,7 +17,7 @@ struct maker {
     struct know *know;
     /* State of the current request: */
     bool wild;       /* sometimes breaks the rules of protobuf or of the schema */
-    bool edgy;       /* numbers are mostly limits of their ranges */
+    bool edgy;       /* most numbers are limits of their ranges */
     unsigned blow;   /* number of fields to write before one field is repeated `blow_max` times */
     size_t blow_max; /* number of repetitions of that field; 0: no field is repeated often */
     const ProtobufCMessage *fact;

@@ -189,7 +189,7 @@ static void sensible_text(struct maker *maker, const ProtobufCFieldDescriptor *f
         out_format(out, "ws://127.0.0.1:%u", (unsigned)random_below(maker->random, 9));
     else if (field->type == PROTOBUF_C_TYPE_STRING)
         out_format(out, "%s-%u", field->name, (unsigned)random_below(maker->random, 9));
-    else if (make_chance(maker, 2)) /* the sizes of ids, hashes and secrets */
+    else if (make_chance(maker, 2)) /* one of the sizes of ids, hashes and secrets */
         put_noise(maker, 8 * random_below(maker->random, 6), out);
 }
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An all-zero buffer is empty. */
+/* A buffer of zeros is empty. */
 struct out {
     uint8_t *data;
     size_t size, room;

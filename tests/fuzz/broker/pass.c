@@ -41,7 +41,8 @@ void pass_seconds(struct pass *pass, uint32_t seconds) {
 
 uint32_t pass_choose(struct pass *pass, struct random *random, uint64_t now_ms) {
     if (pass->passed_ns == NULL || now_ms < pass->next_ms) return 0;
-    if (pass->next_ms == 0) { /* the first jump comes soon, so that a life of seconds has one on a slow machine too */
+    if (pass->next_ms ==
+        0) { /* the first jump comes soon, so that a life of a few seconds has one, on a slow machine too */
         pass->next_ms = now_ms + PAUSE_MIN_MS;
         return 0;
     }

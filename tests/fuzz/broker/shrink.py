@@ -84,7 +84,7 @@ def shrink(steps, fails, limit_s):
     """Returns the fewest steps found for which `fails(steps)` still returns True."""
     until = time.monotonic() + limit_s
     steps = split(steps)
-    order = list(dict.fromkeys(step[1] for step in reversed(steps) if step[0] != PASS))  # the connection that sent last first
+    order = list(dict.fromkeys(step[1] for step in reversed(steps) if step[0] != PASS))  # begins with the connection that sent last
 
     def of(connections):
         return [step for step in steps if step[0] == PASS or step[1] in connections]

@@ -96,7 +96,7 @@ int main(int argc, char **argv) {
     const char *replay = NULL;
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         bool is_port = option == PORT || option == BEANSTALK;
-        /* The order is fixed, because a trace refers to it. */
+        /* The order of the ports is fixed, because a trace refers to it. */
         if (is_port && (talk.port_count + talk.jobs_count == PORTS_MAX || (option == PORT && talk.jobs_count > 0)))
             usage();
         if (is_port) talk.ports[talk.port_count + talk.jobs_count] = (uint16_t)number(optarg);

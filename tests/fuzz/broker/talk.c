@@ -10,11 +10,11 @@
 
 #define POLL_MS 5
 #define WAITING_MAX 24     /* maximum number of requests without an answer on a connection */
-#define ANSWER_WAIT_MS 700 /* after this time without a message, no more answers are expected */
-#define LINGER_MS 15       /* maximum time that a connection stays after its last message */
+#define ANSWER_WAIT_MS 700 /* ms without a message after which no more answers are expected */
+#define LINGER_MS 15       /* maximum time in ms that a connection stays after its last message */
 #define IN_SIZE_MAX (32u << 20)
 #define LANES_MAX_HERE 8
-#define PAUSE_MS 10 /* between two connections of one manner: most of the time should be spent on requests */
+#define PAUSE_MS 10 /* ms between two connections of the same manner, so that most of the time is spent on requests */
 
 static const size_t wanted[MANNERS] = {[POLITE] = 6, [RUDE] = 2, [NOISE] = 2, [LANE] = 0, [API] = 4, [JOBS] = 3};
 
@@ -146,7 +146,8 @@ static bool may_speak(const struct connection *connection, uint64_t now_ms) {
 static bool is_over(const struct connection *connection, uint64_t now_ms) {
     if (now_ms >= connection->close_ms || connection->reader.refused) return true;
     if (connection->out.size > 0) return now_ms - connection->heard_ms > 4 * ANSWER_WAIT_MS;
-    if (connection->manner == LANE || connection->is_last) return false; /* such a connection stays until close_ms */
+    if (connection->manner == LANE || connection->is_last)
+        return false; /* a lane, or a connection that sends nothing more, stays until close_ms */
     bool is_silent = now_ms - connection->heard_ms > ANSWER_WAIT_MS;
     bool is_text = connection->manner >= API;
     return connection->left == 0 ? connection->waiting == 0 || is_silent

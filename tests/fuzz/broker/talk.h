@@ -33,7 +33,7 @@ struct connection {
     int fd; /* descriptor of the connection; -1: not connected */
     enum manner manner;
     uint32_t number;            /* number of the connection in the trace */
-    struct web_reader reader;   /* API, JOBS: only `reader.in` is used; it holds the received data */
+    struct web_reader reader;   /* API, JOBS: only `reader.in` is used, for the received data */
     struct out out;             /* data to send */
     const char *token;          /* API: the token that it sends; NULL: none */
     bool looks;                 /* API: sends only queries, and learns nothing from their answers */

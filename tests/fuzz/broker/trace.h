@@ -20,7 +20,7 @@ enum trace_kind {
 };
 
 struct trace {
-    FILE *file; /* NULL: nothing is recorded */
+    FILE *file; /* file of the trace; NULL: nothing is recorded */
 };
 
 /* Opens the file; ends the process if it cannot be written. */

@@ -115,10 +115,10 @@ void web_rude_message(struct random *random, const void *data, size_t size, stru
     case 5:
         put_control(random, (uint8_t)(CLOSE + random_below(random, 8)), out);
         break;
-    case 6: /* sends the beginning of a message inside another one */
+    case 6: /* sends the beginning of a message in the middle of another one */
         put_frame(random, (struct frame){.first = BINARY}, data, size, out);
         break;
-    default: /* sends a continuation of no message */
+    default: /* sends a continuation without a beginning */
         frame.first = FINAL | CONTINUATION;
     }
     put_frame(random, frame, data, size, out);
@@ -179,7 +179,7 @@ enum web_found web_next(struct web_reader *reader) {
         before = at;
         found = next_frame(reader, &at);
     } while (found == WEB_NOTHING && at > before);
-    /* An incomplete fragmented message is parsed again next time. */
+    /* A fragmented message that is incomplete is parsed again from its beginning when more data has arrived. */
     if (found != WEB_NOTHING) out_drop(&reader->in, at);
     return found;
 }

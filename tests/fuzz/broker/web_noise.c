@@ -57,7 +57,7 @@ static void put_path(struct random *random, struct out *out) {
 
 static void put_uri(struct random *random, bool plain, struct out *out) {
     put_path(random, out);
-    /* nng 1.5.2 writes past the end of a URI that ends in an escape (nng#1594). */
+    /* With it, no URI ends in an escape, after which nng 1.5.2 writes past the end of its buffer (nng#1594). */
     if (plain) out_text(out, "plain");
 }
 
@@ -172,7 +172,7 @@ void web_noise(struct random *random, bool plain_uri, struct out *out) {
     size_t start = out->size;
     for (size_t i = random_below(random, 6) == 0 ? 1 + random_below(random, 6) : 1; i > 0; i--)
         put_request(random, plain_uri, out);
-    if (random_below(random, 8) == 0) /* now and then, the request is truncated or has a changed bit */
+    if (random_below(random, 8) == 0) /* in one case of eight, the request is truncated or has a changed bit */
         out->size = start + random_below(random, out->size - start + 1);
     else if (random_below(random, 8) == 0)
         out->data[start + random_below(random, out->size - start)] ^= (uint8_t)(1u << random_below(random, 8));
