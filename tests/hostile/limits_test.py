@@ -266,7 +266,7 @@ class Memory(Hostile):
             harness.wait_until("the task", lambda: rpc.ask(wire.COMMIT, body)[0] == wire.OK, WAIT_S)
         before = self.memory_now()
         crowd = [self.stranger(receive_buffer=4096) for _ in range(40)]
-        for peer in crowd:  # one after the other, because otherwise clients get BUSY a thousand times in small answers
+        for peer in crowd:  # the connections ask one after the other, because otherwise they would get BUSY a thousand times in small answers
             peer.send(b"GET /v1/queues/q/tasks/large HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
             self.assertTrue(select.select([peer.peer], [], [], WAIT_S)[0], "its answer begins")
         self.assert_logged("too many replies are unread")

@@ -154,9 +154,9 @@ class Gone(Nuisance):
             self.assertTrue(peer.accepted)
             for part in sent:
                 peer.peer.sendall(part)
-                time.sleep(0.03)  # requests that are sent together would be BUSY
+                time.sleep(0.03)  # pauses, because requests that are sent together would be BUSY
             peers[name] = peer.peer
-        self.assertNotEqual(peers["an unread lane"].recv(1, socket.MSG_PEEK), b"")  # the delivery has begun to leave: that counts as an attempt
+        self.assertNotEqual(peers["an unread lane"].recv(1, socket.MSG_PEEK), b"")  # the delivery has begun to leave, which counts as an attempt
         return peers
 
     def assert_gone(self, peers, wait_s=DOOR_UNREAD_S - 2):
@@ -181,7 +181,7 @@ class Gone(Nuisance):
         for path, headers in ((f"/lane/{session.lane}", wire.bearer(secret)), (f"/lane/{session.lane}/{secret}", [])):
             with wire.WebSocket(self.broker.port, path, wire.LANE, headers) as lane:
                 self.assertIn(b" 401 ", lane.answer)
-        self.assert_logged("event=access_refused")  # the reason for the refusal is not a missing secret
+        self.assert_logged("event=access_refused")  # refused for another reason than a missing secret
         self.assertNotIn("event=lane_refused", self.broker.log_text(1000))
 
 

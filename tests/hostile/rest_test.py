@@ -116,7 +116,7 @@ class Connections(Rest):
         self.assert_rests()
 
     def test_half_closed(self):
-        """Measures after nothing, half a head, an upgrade, and a request."""
+        """Measures after clients sent nothing, half a head, an upgrade, and a request."""
         for unix in (False, True):
             self.half_close(self.connect(unix))
             half = self.connect(unix)

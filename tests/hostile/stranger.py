@@ -94,7 +94,7 @@ class Stranger:
         return answer.decode("latin-1")
 
     def send(self, data, piece=None):
-        """Sends all bytes, or stops when the other side closes. `piece`: bytes per packet."""
+        """Sends all bytes, or stops when the other side closes. `piece`: number of bytes per packet."""
         try:
             for at in range(0, len(data), piece or len(data) or 1):
                 self.peer.sendall(data[at:at + (piece or len(data))])

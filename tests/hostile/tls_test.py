@@ -179,7 +179,7 @@ class Behind(Tls):
             body = wire.commit(rpc.hello(), 1, [wire.schedule("q", "large", 3_600_000, os.urandom(ANSWER))])
             self.assertEqual(rpc.ask(wire.COMMIT, body)[0], wire.OK)
         question = wire.request(wire.GET, [(1, [(2, "q"), (3, "large")]), (2, 1)])
-        asked = b"".join(frame(BINARY, struct.pack(">I", 0x80000000 | number) + question) for number in range(1, 11))  # ten requests; the broker would answer further ones BUSY
+        asked = b"".join(frame(BINARY, struct.pack(">I", 0x80000000 | number) + question) for number in range(1, 11))  # ten requests, because the broker would answer further ones BUSY
         memory_kib = self.memory_now()
         unread, slow = self.stranger(receive_buffer=4096), self.stranger(receive_buffer=65536)
         for peer in (unread, slow):

@@ -21,7 +21,7 @@ FILE_CIRCLES_MAX = 2
 ALLOWED = {
     "common/": ("common/",),
     "proto/": ("proto/", "common/"),
-    # A client's WebSocket connection: libtarry's, and a pair's.
+    # The WebSocket connection of a client: of libtarry, and of a node of a pair.
     "transport/": ("transport/", "proto/", "common/"),
     # Small files of a data directory, the log, the index, the history: each folder may include those before it.
     "storage/": ("storage/", "proto/", "common/"),
@@ -29,7 +29,7 @@ ALLOWED = {
     "storage/log/": ("storage/log/", "storage/files/", "proto/", "common/"),
     "storage/index/": ("storage/index/", "storage/files/", "proto/", "common/"),
     "storage/history/": ("storage/history/", "storage/index/", "storage/log/", "storage/files/", "proto/", "common/"),
-    # Calendars: pure, except that a time zone's file is read once. The core decides by them.
+    # Calendars. They are pure, except that a time zone's file is read once, because the core decides by them.
     "broker/recur/": ("broker/recur/", "proto/tarry_limits."),
     "broker/core/": ("broker/core/", "broker/recur/", "proto/", "common/"),
     # Decisions around the core: this folder uses the log's and the index's types, and executes nothing.
@@ -71,7 +71,7 @@ ALLOWED = {
     # core can prove that.
     "client/tool/replay/": ("client/tool/", "client/include/", "broker/core/core.h", "broker/engine/core_turn.h", "storage/", "proto/", "common/"),
     "client/examples/": ("client/examples/", "client/include/"),
-    "client/examples/nng_consumer.": ("proto/tarry.pb-c.h",),  # a client that uses only the messages of the protocol
+    "client/examples/nng_consumer.": ("proto/tarry.pb-c.h",),  # the example is a client that uses only the messages of the protocol
     # The pure parts of the clock and of the leader's clock, stalls, the pair's rules and their wire format, and the
     # client of the record.
     "tests/sim/": ("tests/", "broker/core/", "broker/engine/", "broker/pair/", "broker/replication/", "broker/coordinator/",
@@ -79,7 +79,7 @@ ALLOWED = {
                    "broker/shell/pair/follow_wire.", "broker/shell/pair/record_client.", "broker/shell/pair/leader_clock.", "storage/", "proto/", "common/"),
     "tests/e2e/": ("tests/e2e/", "client/include/"),
     "tests/e2e/forge_index.": ("storage/", "proto/", "common/"),  # the test makes an index that looks right but is wrong, which needs the index's own functions
-    "tests/e2e/foreign.": ("proto/", "common/",),  # a client that uses only the messages of the protocol
+    "tests/e2e/foreign.": ("proto/", "common/",),  # the test's client uses only the messages of the protocol
     "tests/crash/": ("tests/crash/", "client/include/"),
     "tests/": ("tests/", "broker/", "storage/", "transport/", "proto/", "common/", "client/"),
     "bench/": ("bench/", "broker/core/", "storage/", "proto/", "common/"),  # micro-benchmarks; the end-to-end ones use only the public interface
@@ -121,7 +121,7 @@ FORBIDDEN_SYSTEM = {
     "client/examples/": ("nng/", "protobuf-c/", "lmdb.h"),
     "client/examples/nng_consumer.": ("lmdb.h",),
 }
-ALLOWED_SYSTEM = ("sys/mman.h", "sys/queue.h")  # for memory that is reserved at the start, and for linked lists
+ALLOWED_SYSTEM = ("sys/mman.h", "sys/queue.h")  # allowed for memory that is reserved at the start, and for linked lists
 GENERATED_HEADERS = {"tarry.pb-c.h": "proto/tarry.pb-c.h"}
 
 

@@ -29,7 +29,7 @@ def functions(lines):
         elif line.endswith(";") and line and line[0] != " ":
             start = None
         elif start is not None and line.endswith(";") and "{" not in " ".join(lines[start - 1:number]):
-            start = None  # a declaration over several lines
+            start = None  # not a function but a declaration over several lines
 
 
 def check(root, _build):

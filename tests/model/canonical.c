@@ -40,7 +40,8 @@ static void rank_versions(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         struct model_node *node = &world->nodes[i];
         if (node->ghost.is_there &&
-            node->ghost.version != world->version) /* the swap can no longer change the record */
+            node->ghost.version !=
+                world->version) /* the swap can no longer change the record, so the node forgets it */
             memset(&node->ghost, 0, sizeof node->ghost);
         node->ghost.version = 0;
         bool is_stale = node->swap.version != world->version;
@@ -62,7 +63,7 @@ static void rank_versions(struct pair_world *world) {
     world->version = world->version != 0;
 }
 
-/* An answer to an older question is ignored. The part of a question's log after its end is irrelevant. */
+/* An answer to an older question is ignored, and so is the part of a question's log after its end. */
 static void drop_stale_mail(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         struct model_message *answer = &world->answers[i], *question = &world->questions[i];
@@ -135,7 +136,7 @@ static void drop_dead_question(struct pair_world *world, int to) {
 /* check_acked proves that the high water never prevents a member from leading. */
 static void canonical_record(const uint64_t runs[NODES], struct pair_record *record) {
     struct pair_record was = *record;
-    memset(record, 0, sizeof *record); /* clears the padding too, because it is hashed */
+    memset(record, 0, sizeof *record); /* clears the padding too, because all bytes are hashed */
     record->epoch = was.epoch;
     record->leader = was.leader;
     record->in_sync = was.in_sync;
@@ -170,11 +171,12 @@ static void canonical_mail(struct model_message *mail) {
 static void canonical_pair(const struct pair_limits *limits, struct pair *pair) {
     bool leads = pair->role == PAIR_LEADING;
     pair->run = pair->serial = 0;
-    pair->told = 0; /* never read by a step, only reported */
+    pair->told = 0; /* no step reads this field, which is only for reports */
     if (pair->role != PAIR_FENCING) pair->word = 0;
     if (!leads) pair->begun = pair->stop = 0;
     if (pair->role == PAIR_FOLLOWING && pair->seen == 0) pair->epoch = 0;
-    /* Read only if a leader counts the other node from the beginning, or if a cut is wrong, which is checked. */
+    /* A step reads `committed` only if a leader counts the other node from the beginning, or if a cut is wrong. The
+     * model checks that no cut is wrong. */
     if (!leads && !limits->strict && !limits->by_operator) pair->committed = 0;
 }
 
@@ -186,7 +188,7 @@ static void canonical(struct pair_world *world) {
     drop_stale_mail(world);
     forget_presence(world);
     for (int i = 0; i < NODES && !limits->by_operator; i++) drop_dead_question(world, i);
-    if (!limits->lose && !limits->roll) world->led = 0; /* never read by a node, only checked */
+    if (!limits->lose && !limits->roll) world->led = 0; /* no step reads this field, which is only for checks */
     if (limits->silent_clients) world->served = 0;
     rank_versions(world);
     compare_stamps(world);
@@ -201,14 +203,14 @@ static void canonical(struct pair_world *world) {
         canonical_record(runs, &node->ghost.record);
         struct pair_message *answer = &world->answers[i].message, *asked = &world->questions[!i].message;
         asked->serial = world->questions[!i].is_there && node->up && asked->serial == node->pair.serial;
-        answer->serial = 0; /* the only answer is the one to the newest question */
+        answer->serial = 0; /* there is only one answer: that to the newest question */
         answer->word = 0;
         if (!limits->strict && !limits->by_operator) answer->committed = 0;
         node->runs = 0;
         if (!limits->roll || world->is_rolled) node->known = 0;
         if (!limits->lose && !limits->roll && !limits->lag)
             node->hard_state.recorded = node->pair.hard_state.recorded =
-                0; /* the epoch that a node has on disk is never older than the epoch in its memory */
+                0; /* not needed, because the epoch that a node has on disk is never older than the one in its memory */
         if (node->pair.role != PAIR_FOLLOWING || !node->pair.writing_state) node->leader = 0;
         canonical_pair(limits, &node->pair);
         canonical_mail(&world->questions[i]);
@@ -256,7 +258,7 @@ static void mirror(struct pair_world *world) {
     }
 }
 
-/* A node's place in the array gives its number. */
+/* The number of a node is its place in the array. */
 static void forget_numbers(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         struct pair *pair = &world->nodes[i].pair;

@@ -33,12 +33,12 @@ struct explorer {
     struct pair_limits limits;
     uint64_t states_max;
     bool is_tap;
-    bool is_safety; /* true: check only safety, and not whether states settle */
+    bool is_safety; /* true: safety is checked, but not whether states settle */
     /* Hashes of the visited states; 0: free entry. Table and ring grow only as needed, because each touched page costs
      * time. */
     uint64_t *table;
     uint64_t table_mask;
-    struct step *steps;          /* for each state, by its number: the step that led to it */
+    struct step *steps;          /* the step that led to each state, by the state's number */
     struct pair_world *frontier; /* ring buffer of states that are not yet expanded */
     uint64_t frontier_mask, first, last;
     uint64_t transitions, settled, frontier_peak;
@@ -139,7 +139,7 @@ static bool settles_from(const struct pair_world *from, bool is_lost, bool told)
             for (int node = 0; node < NODES && !moved; node++)
                 if ((moved = pair_world_act(&world, (i + node) % NODES, fine[k])) && told)
                     tell(&world, (i + node) % NODES, fine[k]);
-        bool is_bare = i % 40 == 39; /* without this, repeated questions could go on for ever */
+        bool is_bare = i % 40 == 39; /* without this limit, repeated questions could go on for ever */
         for (int node = 0; node < NODES && (!moved || is_bare); node++)
             if (world.nodes[node].up && (!moved || world.nodes[node].pair.role != PAIR_LEADING))
                 pair_world_act(&world, node, ACT_SILENT);

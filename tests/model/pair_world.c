@@ -136,8 +136,8 @@ static void crash(struct pair_world *world, int number, bool is_kept) {
     memset(&node->swap, 0, sizeof node->swap);
 }
 
-/* Frames that the forced leader lacks are lost by the operator's decision. The other node's index, which may contain
- * them, is lost too. */
+/* Frames that the forced leader lacks are lost by the operator's decision. So is the other node's index, which may
+ * contain them. */
 static void accept_loss(struct pair_world *world, int number) {
     if (world->is_lost || world->forced != 1 + number) return;
     world->is_lost = true;
@@ -180,7 +180,7 @@ static void perform(struct pair_world *world, int number, const struct pair_effe
     struct model_node *node = &world->nodes[number];
     switch (effect->kind) {
     case PAIR_WRITE_STATE:
-        break; /* nothing to do: pair.writing_state shows that the write is in flight */
+        break; /* nothing to do, because pair.writing_state shows that the write is in flight */
     case PAIR_READ:
     case PAIR_SWAP:
         node->operation = OPERATION_SENT;
@@ -210,8 +210,8 @@ static void perform(struct pair_world *world, int number, const struct pair_effe
     case PAIR_STOP_WRITES:
         step(world, number, &(struct pair_event){.kind = PAIR_STOPPED, .end = node->log.end});
         break;
-    case PAIR_TAKE_WRITES: /* nothing to do: pair_takes_writes() tells whether the node takes writes */
-    case PAIR_FETCH:       /* the model never retires log */
+    case PAIR_TAKE_WRITES: /* nothing to do, because pair_takes_writes() tells whether the node takes writes */
+    case PAIR_FETCH:       /* not possible here, because the model never retires log */
     case PAIR_SAY:
         break;
     }
@@ -234,7 +234,7 @@ static bool start(struct pair_world *world, int number) {
     const struct pair_limits *limits = &world->limits;
     struct model_node *node = &world->nodes[number];
     if (node->up || world->nodes[!number].pair.asserting != 0)
-        return false; /* the operator keeps this node stopped while asserting that it is stopped */
+        return false; /* not possible, because the operator keeps a node stopped while asserting that it is stopped */
     node->up = true;
     node->runs++;
     node->log.durable = node->log.end; /* recovery syncs the frames that it keeps (R6) */
@@ -357,7 +357,7 @@ static bool lag(struct pair_world *world, struct model_node *node) {
 
 static bool coordinator(struct pair_world *world, struct model_node *node) {
     if (node->operation != OPERATION_SENT || node->remembers)
-        return false; /* coordinator.c treats this like no answer */
+        return false; /* coordinator.c treats such an answer like no answer */
     node->operation = OPERATION_ANSWERED;
     memset(&node->answer, 0, sizeof node->answer);
     node->answer.outcome = PAIR_DONE;
@@ -391,7 +391,7 @@ static bool hear(struct pair_world *world, int number, bool is_present) {
 static bool lose_answer(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     if (node->operation == OPERATION_NONE || !node->is_swap)
-        return false; /* a lost read is sent again, which equals a late one */
+        return false; /* left out: a lost read is sent again, which equals a late one */
     past_leave_ghost(world, node);
     struct pair_event event = {.kind = PAIR_RECORD_SWAPPED, .outcome = PAIR_UNKNOWN};
     node->operation = OPERATION_NONE;
@@ -405,7 +405,7 @@ static bool ghost(struct pair_world *world, struct model_node *node) {
     if (!node->ghost.is_there) return false;
     bool is_done = swap(world, &node->ghost);
     memset(&node->ghost, 0, sizeof node->ghost);
-    return is_done; /* a swap without effect leads to no new state */
+    return is_done; /* left out if it has no effect, because it leads to no new state */
 }
 
 /* Replaces a disk if the other node has everything acknowledged, as far as the nodes' hard states show. Otherwise an
@@ -451,8 +451,8 @@ static bool watch(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     if (node->pair.by_operator || node->pair.version == world->version || node->remembers) return false;
     if (node->pair.reading)
-        return false; /* the running read returns a version at least as new; the next change gives another watch event
-                       */
+        return false; /* left out: the read in flight returns a version at least as new, and the next change gives
+                         another watch event */
     step(world, number, &(struct pair_event){.kind = PAIR_CHANGED});
     return true;
 }
@@ -477,7 +477,7 @@ static bool is_true(const struct pair_world *world, int number, enum pair_word w
     case PAIR_ASSERT:
         if (!limits->by_operator) return false;
         if (is_another(world, !number) && !other->hard_state.alone)
-            return true; /* nothing is copied, because the new disk is empty and so was the former one */
+            return true; /* nothing is copied, because the new disk is empty and the former one was empty too */
         return other->up ? !limits->async && !serves_alone(other)
                          : !other->hard_state.alone || (!world->was_in_sync && !world->is_lost);
     case PAIR_FORCE:

@@ -30,18 +30,19 @@ struct pair_limits {
     bool lag;            /* true: reads of the record may return an older record */
     bool silent_clients; /* true: clients send no queries (R3) */
     bool force;          /* true: one forced promotion may happen */
-    bool lose;           /* the coordinator may lose the record once (F-31b) */
+    bool lose;           /* true: the coordinator may lose the record once (F-31b) */
     bool roll;           /* true: the record may be set back once to any kept copy (F-31b, past.h) */
     /* True: a node that hears nothing asks for the leader's presence; false: presence is not used (F-31c). */
     bool presence;
-    bool exchange; /* with by_operator: one node may get an empty disk (F-29) */
-    bool wrong;    /* with by_operator: the operator may once assert something false; frames lost by that are ignored */
+    bool exchange; /* true (only with by_operator): one node may get an empty disk (F-29) */
+    bool wrong; /* true (only with by_operator): the operator may assert something false once; frames that this loses do
+                   not count as missing */
 };
 
 struct model_log {
     uint8_t epochs[LOG_MAX];
-    uint8_t end;     /* number of frames */
-    uint8_t durable; /* number of durable frames */
+    uint8_t end;     /* number of frames of this log */
+    uint8_t durable; /* number of its durable frames */
 };
 
 struct model_message { /* a message under way to a node */
@@ -75,7 +76,7 @@ struct model_node {
     bool asks_presence; /* the read in flight also asks for the presence of the leader */
     /* True: this run has seen a newer record than the restored one, so its coordinator client trusts no older one. */
     bool remembers;
-    /* request at the coordinator */
+    /* Request at the coordinator. */
     enum operation_state operation;
     bool is_swap;
     struct model_swap swap; /* the swap that the request asks for */
@@ -89,7 +90,7 @@ struct model_node {
 
 struct pair_world {
     struct model_node nodes[NODES];
-    /* Messages on their way; the element i is the message to node i. */
+    /* Messages in flight. Element i is the message to node i. */
     struct model_message questions[NODES], answers[NODES];
     uint64_t version; /* version of the coordinator's record; 0: the record does not exist yet */
     struct pair_record record;
@@ -99,13 +100,13 @@ struct pair_world {
     struct model_log acked; /* frames that were acknowledged to some client: they must never be missing */
     uint32_t served;        /* latest epoch that has served any client */
     uint32_t led;           /* bit set of epochs that a node has led */
-    bool was_in_sync;       /* with by_operator: true if the pair has been in sync once */
+    bool was_in_sync;       /* true (only with by_operator): the pair has been in sync */
     uint8_t forced; /* number of the node that an operator has forced to lead, plus 1; 0: none; once in a history */
     bool is_lost;   /* true: the forced node has led, so frames that it lacked are lost */
     bool is_exchanged;
     bool is_wrong; /* the operator has made the false assertion */
     bool is_record_lost;
-    /* Earlier states of the coordinator (past.h) */
+    /* Earlier states of the coordinator (past.h). */
     uint64_t kept_version; /* version of the kept copy; 0: none */
     struct pair_record kept;
     bool is_rolled;
@@ -114,12 +115,12 @@ struct pair_world {
 
 enum action {
     ACT_START,
-    ACT_CRASH_KEPT, /* crash; the unsynced frames survive */
+    ACT_CRASH_KEPT, /* the node crashes, and its unsynced frames survive */
     ACT_CRASH_LOST,
     ACT_APPEND,
     ACT_SYNC,
     ACT_TAKE,      /* the node takes the question, which is removed */
-    ACT_TAKE_TWIN, /* the node takes the question, which also stays: it was doubled */
+    ACT_TAKE_TWIN, /* the node takes the question, which also stays, because it was doubled */
     ACT_TAKE_NEAR, /* like ACT_TAKE_TWIN, but the requester lacks only a little */
     ACT_TAKE_ANSWER,
     ACT_TAKE_ANSWER_TWIN,
@@ -135,13 +136,13 @@ enum action {
     ACT_QUESTION,
     ACT_REPLY,
     ACT_WATCH, /* the coordinator reports a changed record */
-    ACT_SOLO,  /* actions of an operator, from here on */
+    ACT_SOLO,  /* the actions of an operator begin here */
     ACT_ASSERT,
     ACT_FORCE,
     ACT_HAND_OVER,
     ACT_PROMOTE,
     ACT_YIELD,
-    ACT_WRONG,      /* a false assertion of an operator */
+    ACT_WRONG,      /* the operator makes a false assertion */
     ACT_UNANSWERED, /* the question that an operator's command waits for times out */
     ACT_EXCHANGE,   /* an operator gives the node an empty disk */
     ACT_LOSE,       /* the coordinator loses the record and all requests in flight */

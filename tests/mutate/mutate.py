@@ -30,8 +30,8 @@ import journal as journals
 import table
 
 PRODUCT = ("common", "proto", "storage", "broker", "client/lib", "client/tool")
-PYTHON_S, C_S = 10, 0.5  # assumed time of a test that has not run yet and does not state its time
-SLOWER = 4  # a test may take at most this many times its usual time
+PYTHON_S, C_S = 10, 0.5  # assumed time in s of a test that has not run yet and does not state its time
+SLOWER = 4  # a test may take at most this multiple of its usual time
 PATIENCE_S = 15
 RULES = "mutate.ninja"  # a copy of build.ninja that does not regenerate itself
 EACH = 18  # number of changes of a folder that are tried before other folders follow
@@ -41,9 +41,9 @@ ENV = {**os.environ, "CCACHE_NOHASHDIR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 HELPERS = ("tests/e2e/", "tests/hostile/", "tests/coordinator/", "tests/crash/", "tests/unit/cut_tail", "client/examples/", "broker/shell/tarryd", "client/tool/tarry",
            "client/libtarry")
 SAID_MAX = 1 << 20
-PLAIN = ("--buildtype=debugoptimized", "-Dc_args=-g1")  # same options as ./dev build, so that ccache has the objects
+PLAIN = ("--buildtype=debugoptimized", "-Dc_args=-g1")  # the options of ./dev build, so that ccache has the objects
 SANITIZED = ("--buildtype=debugoptimized", "-Doptimization=0", "-Dc_args=-g1 -Wno-format-truncation", "-Db_sanitize=address,undefined",
-             "-Db_lundef=false")  # same options as ./dev build --asan
+             "-Db_lundef=false")  # the options of ./dev build --asan
 SANITIZER_ENV = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:strict_string_checks=1:verify_asan_link_order=0",
                  "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}  # the sanitizer options of tests/run.py
 NOT_OK = re.compile(r"^not ok \d+ - (.*)$", re.MULTILINE)
@@ -100,7 +100,7 @@ class Copy:
                         *(["-Dc_link_args=-fuse-ld=lld"] if shutil.which("ld.lld") else [])], self.root)
             if done.returncode != 0:
                 sys.exit(f"mutate: {self.build} cannot be configured:\n{done.stdout}")
-        if said := self.ninja(["build.ninja"], "build.ninja"):  # targets that meson.build has added since the last run
+        if said := self.ninja(["build.ninja"], "build.ninja"):  # these are targets that meson.build has added since the last run
             sys.exit(f"mutate: {self.build} cannot be configured:\n{said}")
         # A change of a file that meson.build reads would make ninja run meson again.
         with open(os.path.join(self.build, "build.ninja"), encoding="utf-8") as file:
@@ -374,7 +374,7 @@ def play(judge, compiler, path, lines, change):
             return (NO_C if after is None else SAME), None
         return judge.find(path, original, text)
     finally:
-        judge.copy.write(path, original)  # the copied tree may have changed
+        judge.copy.write(path, original)  # restores the file, because the copy may still have the change
 
 
 def parse_options():

@@ -52,7 +52,7 @@ def missing():
 
 
 class Holder:
-    """A process that keeps a namespace in existence, and reports it."""
+    """A process that keeps a namespace in existence, and tells when the namespace exists."""
 
     def __init__(self):
         self.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sh", "-c", "echo; exec sleep infinity"],
@@ -189,7 +189,7 @@ class Network:
         os.close(self.home)
 
 
-if __name__ == "__main__":  # run by hand: makes a network, and a shell in its first host
+if __name__ == "__main__":  # when run by hand, the file makes a network, and a shell in its first host
     if missing():
         sys.exit(missing())
     hosts = Network(*(sys.argv[1:] or ["a", "b", "clients", "zk"]))

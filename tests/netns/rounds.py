@@ -28,7 +28,7 @@ from load import Load  # noqa: E402
 from scene import CLIENT_TIMEOUT, COORDINATORS, NAMES, QUICK, SMALL, Scene, Unsettled  # noqa: E402
 from trouble import NO_REASONS, NOT_WITH_RECORD, RECORD, Trouble, known  # noqa: E402
 
-HOLD_S = ((0.1, 0.6), (0.9, 3.0))  # two ranges in seconds: shorter than a failover takes, and longer
+HOLD_S = ((0.1, 0.6), (0.9, 3.0))  # two ranges in seconds: shorter than a failover takes, and longer than that
 BOTH = 0.35                        # probability of two troubles
 CLIENTS_BACK_S = 60
 STILL_LOOK_S = 0.02
@@ -88,7 +88,7 @@ class Chapter:
         self.begun_ms = now_ms()
         self.load = Load(scene.clients, f"{seed}-{number}", hand_every=24, prefix=f"c{number}-", pause_s=pace_s,
                          timeout=CLIENT_TIMEOUT)
-        self.judged = 0  # number of judged deliveries
+        self.judged = 0  # number of deliveries that were judged
 
     @property
     def ledger(self):
@@ -131,12 +131,14 @@ class Chapter:
 
 
 class Rounds:
-    """`only`: troubles to choose from, by a part of their names. `pace_s`: time between two groups of a client's requests."""
+    """`only`: parts of names, by which the troubles to choose from are selected. `pace_s`: time between two groups of a
+    client's requests.
+    """
 
     def __init__(self, scene, seed, chapter_rounds, only, pace_s):
         self.scene, self.seed, self.chapter_rounds, self.only, self.pace_s = scene, seed, chapter_rounds, only, pace_s
         self.drawn = {}
-        self.stillness, self.judged, self.unjudged = Stillness(), 0, 0  # rounds in which no node had a reason to take over
+        self.stillness, self.judged, self.unjudged = Stillness(), 0, 0  # numbers of rounds in which no node had a reason to take over, with and without a judgement
         self.done = self.deliveries = self.scheduled = self.acks = self.tails = 0
         self.seen_tails = set()
 

@@ -33,12 +33,12 @@ COORDINATORS = {"zookeeper": (zookeeper.missing, zookeeper.ZooKeeper, 2181), "et
 QUICK = ("--failover-after", "700ms", "--solo-after", "1500ms")
 # Segments that soon fill up, and are archived and retired: a node that comes back late begins with a snapshot.
 SMALL = ("--segment-size", "1MiB", "--retain-log-size", "1MiB")
-SETTLE_WAIT_S = int(os.environ.get("TARRY_PAIR_SETTLE_S", "90"))  # seconds; set higher on a busy machine
+SETTLE_WAIT_S = int(os.environ.get("TARRY_PAIR_SETTLE_S", "90"))  # time limit in seconds; set it higher on a busy machine
 POLL_S = 0.2
 RECORD = "/tarry/pair/record"  # path of the record below `Server.url()`
 STOP_WAIT_S = 20
-WRITE_WAIT_S = 4  # time to find a leader before the scene reports that there is none
-CLIENT_TIMEOUT = "300s"  # clients wait longer than any round takes
+WRITE_WAIT_S = 4  # seconds in which a leader must be found before the scene reports that there is none
+CLIENT_TIMEOUT = "300s"  # longer than any round takes, so that clients wait until its end
 
 
 class Log(list):

@@ -142,7 +142,7 @@ class TwoHosts(unittest.TestCase):
         self.a.services[UNIT].kill()
         self.assertIn("order-2", self.shop.run(consume))
         self.assertIn("event=leading", self.b.logs())
-        self.a.run("systemctl start tarry")  # systemctl returns when the node runs, so no other command is needed
+        self.a.run("systemctl start tarry")  # systemctl returns when the node runs, so that no other command is needed
         self.a.run("tarry status --wait 60s")
         self.others_are_served()
         self.revoke()
@@ -158,7 +158,9 @@ class TwoHosts(unittest.TestCase):
             harness.wait_until(f"{name} knows", lambda log=service.log: any(re.search(f"=tokens_read .*count={count}$", line) for line in log), WAIT_S)
 
     def others_are_served(self):
-        """README's program, and a client with nng's own sockets, whose TLS checks names, and which switches to the leader."""
+        """Checks that a node serves other clients too: README's program, and a client with nng's own sockets, whose TLS checks
+        names and which switches to the leader.
+        """
         tokens = "/etc/tarry/programs.token"
         self.change_tokens("umask 077; tarry token add programs --role produce --role consume --file /var/lib/tarry/tokens > " + tokens, 6)
         shutil.copy(self.a.there(tokens), self.shop.there(tokens))
@@ -173,7 +175,7 @@ class TwoHosts(unittest.TestCase):
         said = self.shop.run(f"cc -o /tmp/example /tmp/example.c -I /usr/local/include -L /{library} -ltarry\n"
                              f"TARRY_TOKEN_FILE={tokens} LD_LIBRARY_PATH=/{library} /tmp/example")
         self.assertRegex(said, "order-1 paid, 0 seen\norder-2 closed")
-        shutil.copy(harness.find_program("foreign"), self.shop.there("/tmp/foreign"))  # the tree may be below /root
+        shutil.copy(harness.find_program("foreign"), self.shop.there("/tmp/foreign"))  # copied, because the tree may be below /root, where the client cannot read it
         said = self.shop.run(f"""unshare --mount sh -c 'mount --bind /tmp/hosts /etc/hosts && exec "$@"' sh \
             /tmp/foreign wss://tarry-b:{PORT} q k 10 $(cat {tokens}) /etc/tarry/tls/ca.crt""")
         self.assertIn("\nacked", said)

@@ -212,7 +212,8 @@ static bool get_facts(struct rig *rig, struct core_event *event) {
     facts->want_count += count;
     size_t by_id = 0;
     struct row *rows = rig_alloc(&rig->asking, facts->want_count * sizeof(*rows));
-    for (size_t i = 0; i < facts->want_count; i++) { /* keys are unique in this test, so the core asks only for ids */
+    for (size_t i = 0; i < facts->want_count;
+         i++) { /* the core asks only for ids, because keys are unique in this test */
         uint64_t id = all[i].id;
         if (id > 0 && id < rig->row_capacity && rig->rows[id].id != 0) rows[by_id++] = rig->rows[id];
     }
@@ -227,7 +228,7 @@ void rig_step(struct rig *rig, struct core_event *event) {
     core_step(rig->core, event, &rig->effects);
     take_effects(rig);
     struct core_event durable = {.kind = CORE_DURABLE, .now = rig->now};
-    /* Making frames durable is a step, which may deliver more tasks. */
+    /* Making frames durable is a step too, and may deliver more tasks. */
     while (durable.position < core_position(rig->core)) {
         durable.position = core_position(rig->core);
         core_step(rig->core, &durable, &rig->effects);
@@ -253,7 +254,7 @@ Tarry__Code rig_ask(struct rig *rig, Tarry__Request *request) {
     if (request->body_case == TARRY__REQUEST__BODY_COMMIT) event.request.commit.contents = contents;
     if (request->body_case == TARRY__REQUEST__BODY_STATS) event.request.broker = &broker;
     if (request->body_case == TARRY__REQUEST__BODY_LIST)
-        event.request.list.through = DUE_END; /* the index has no rows */
+        event.request.list.through = DUE_END; /* complete, because the index has no rows */
     request->client = "rig";
     rig_step(rig, &event);
     arena_reset(&rig->asking);

@@ -24,9 +24,9 @@ struct rig {
     struct core_options options;
     struct core *core;
     struct core_effects effects;
-    struct arena arena;  /* memory of the last step's effects */
+    struct arena arena;  /* memory of the effects of the last step */
     struct arena kept;   /* memory of the frames */
-    struct arena asking; /* memory of one request */
+    struct arena asking; /* memory of the request in work */
     struct instant now;
     uint32_t epoch;
     struct rig_frame *frames;
@@ -34,8 +34,8 @@ struct rig {
     size_t absorbed;  /* number of frames that the index has absorbed */
     struct row *rows; /* rows of the index, by id; id 0: no row */
     size_t row_capacity;
-    struct queue_tally *queue_tallies; /* tallies of the index */
-    struct tally tally;                /* tally of the index */
+    struct queue_tally *queue_tallies; /* tallies of the queues in the index */
+    struct tally tally;                /* tally of all records in the index */
     Tarry__QueuePut *queue;            /* the index's only queue */
     Tarry__JobPut *jobs[JOBS_MAX];     /* jobs of the index; NULL: none */
     struct core_window *windows;       /* windows that the core asked for */
@@ -48,7 +48,7 @@ struct rig {
     size_t lease_count, lease_capacity;
     uint64_t producer, sequence;
     Tarry__Code code; /* code of the core's last reply */
-    uint64_t buried;  /* `buried`, `given_back`: number of records of that kind so far */
+    uint64_t buried;  /* number of records of this kind so far, like `given_back` */
     uint64_t given_back;
     size_t key_size; /* size of the keys of new tasks; RIG_ANY: random */
 };

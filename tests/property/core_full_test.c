@@ -60,7 +60,7 @@ static void op_schedule(struct rig *rig, size_t i, uint64_t delay_ms) {
     body->when = &ops.whens[i];
     body->when->ms = delay_ms;
     size_t size = rig->key_size == RIG_ANY ? random_below(&rig->random, KEY_SIZE_MAX + 1) : rig->key_size;
-    if (size < 12) return; /* sizes below 12 mean that the task has no key */
+    if (size < 12) return; /* a size below 12 means that the task has no key */
     memset(ops.texts[i], 'k', size);
     snprintf(ops.texts[i], 13, "%012llu", (unsigned long long)++serial);
     ops.texts[i][12] = 'k';
@@ -326,7 +326,7 @@ static void (*const events[])(struct rig *rig) = {
 };
 #define EVENTS (sizeof(events) / sizeof(*events))
 
-struct counts { /* numbers of tasks that were counted in a run */
+struct counts { /* numbers of tasks in one run */
     uint64_t buried;
     uint64_t given_back;
 };
@@ -339,7 +339,7 @@ static struct counts play(void (*fill)(struct rig *rig), uint64_t seed) {
         struct rig rig;
         rig_init(&rig, seed + first, key_sizes[first % 4]);
         fill(&rig);
-        if (first % 2 == 0) nacks_until_refused(&rig); /* uses also the memory that is reserved for settling leases */
+        if (first % 2 == 0) nacks_until_refused(&rig); /* uses the memory that is reserved for settling leases, too */
         events[first](&rig);
         core_check(rig.core);
         for (unsigned round = 0; round < ROUNDS; round++) events[random_below(&rig.random, EVENTS)](&rig);
@@ -414,7 +414,7 @@ static void a_purge_waits_for_room(void **state) { /* CAP-1 */
     rig_answer(&rig);
     core_check(rig.core);
     assert_int_equal(count_first(&rig, COUNT), COUNT);
-    assert_int_equal(rig.page_count, 0); /* no page is requested again, because that would not help */
+    assert_int_equal(rig.page_count, 0); /* the core does not request another page, because that would not help */
     for (int i = 0; i < 100 && count_first(&rig, COUNT) > 0; i++) {
         rig_absorb(&rig, rig.frame_count - rig.absorbed); /* the index absorbs all frames */
         rig_tick(&rig);
@@ -435,7 +435,7 @@ static void a_question_waits_for_room(void **state) { /* CAP-1 */
     const uint64_t id = core_id_end(rig.core) - 1;
     fill_with_leases(&rig);
     rig_absorb(&rig, rig.frame_count - rig.absorbed);
-    rig_restart(&rig); /* after the restart, memory has only the leases */
+    rig_restart(&rig); /* the memory has only the leases after the restart */
     rig_elapse_ms(&rig, 1000);
     fill_up(&rig, 3000000);
     nacks_until_refused(&rig);

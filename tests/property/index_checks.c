@@ -12,7 +12,7 @@ int fx_try_open(struct fx *f) {
     struct index_options options = {.directory = f->directory,
                                     .memory = 1u << 20,
                                     .contents_memory = f->seed % 2 != 0 ? 4 * CONTENT_CACHE_MEMORY_MIN : 0,
-                                    .map_size = 1u << 20, /* F-8: small, so that the map must grow */
+                                    .map_size = 1u << 20, /* small, so that the map must grow (F-8) */
                                     .outcomes_max = f->outcomes_max,
                                     .outcome_retention_ms = 1ull << 40,
                                     .filters_later = f->seed % 3 != 0,
@@ -70,7 +70,8 @@ static int forget(void *argument, MDB_txn *txn) {
     case 0:
         return db_negative(mdb_drop(txn, db->table[DB_CALENDAR], 1));
     case 1:
-        (void)db_del(db, txn, DB_CALENDAR, "state", 5); /* ignore errors: the state may be missing already */
+        (void)db_del(db, txn, DB_CALENDAR, "state",
+                     5); /* the error is ignored, because the state may be missing already */
         return 0;
     default:
         return db_put(db, txn, DB_CALENDAR, "state", 5, &older, sizeof older, 0);
@@ -92,7 +93,7 @@ struct pick {
     uint32_t states;
     int base, priority; /* -1: any */
     const char *prefix;
-    uint64_t from_ms, to_ms; /* to_ms is exclusive */
+    uint64_t from_ms, to_ms; /* `to_ms` is exclusive */
     struct due after;
 };
 
@@ -373,7 +374,7 @@ static int count_queue(void *argument, const Tarry__QueuePut *queue) {
     if (queue->number == f->world.numbers[place]) {
         CHECK(queue_hash(queue) == f->world.queue_hash[place]);
         f->world.counted++;
-    } else { /* a deleted queue, which is kept for its name */
+    } else { /* otherwise the queue was deleted, and is kept only for its name */
         CHECK(queue->deleted && queue_generation(queue->number) < queue_generation(f->world.numbers[place]));
         f->world.former_counted++;
     }
@@ -464,8 +465,8 @@ int check_retired(struct fx *f) {
         void *data;
         size_t size;
         arena_reset(&f->arena);
-        int error =
-            index_blob_now(f->index, id, &f->arena, &data, &size); /* the content of an ended task is not in memory */
+        int error = index_blob_now(f->index, id, &f->arena, &data,
+                                   &size); /* the content must not be in memory, because the task has ended */
         CHECK(error == -EAGAIN || (error == 0 && task->state == WORLD_HERE) || error == -ENOMEM);
         error = index_blob(f->index, id, &f->arena, &data, &size);
         if (error < 0) return error;
@@ -474,7 +475,7 @@ int check_retired(struct fx *f) {
             world_blob(task->row.blob_at - FRAME_HEADER_SIZE, blob);
             CHECK(error == 0 && size == task->row.blob_size && memcmp(data, blob, size) == 0);
         } else {
-            /* No content stays without its row (check_verify). A copy may exist before log_start reaches it. */
+            /* No content may stay without its row (check_verify). A copy may exist before log_start reaches it. */
             bool may_be_here = task->state == WORLD_HERE || task->row.blob_size == WORLD_BLOB_SMALL;
             CHECK(error == 1 || (may_be_here && error == 0));
         }

@@ -25,8 +25,8 @@ struct fx {
     uint64_t seed;
     struct line walked; /* line of an interrupted walk by windows */
     struct due stopped; /* point of the interruption; the next walk may continue there, whatever was committed since */
-    bool is_unread;     /* key filters may still be unread */
-    bool is_counting;   /* the calendar may still be under construction */
+    bool is_unread;     /* true: key filters may still be unread */
+    bool is_counting;   /* true: the calendar may still be under construction */
     char message[256];  /* message of the last failed open or verify */
 };
 

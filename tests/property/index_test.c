@@ -19,7 +19,7 @@ static void advise(struct fx *f) {
     static const uint8_t priorities[] = {0, 5, 9};
     for (uint32_t place = 1; place <= WORLD_QUEUES; place++) {
         struct line line = {w->numbers[place], (uint8_t)world_random(w, 2), priorities[world_random(w, 3)]};
-        /* Often wrong advice, because the index must check it. */
+        /* The advice is often wrong, because the index must check it. */
         struct due low = {w->now_ms + world_random(w, 1000), 0};
         index_advise_low(f->index, &line, low);
     }
@@ -56,7 +56,7 @@ static void step(struct fx *f, size_t records_max, unsigned endings) {
             while (f->absorbed < w->frame_count) CHECK(world_absorb(w, f->absorbed++, f->index) == 0);
         }
     }
-    if (world_random(w, 3) == 0) maintain(f, (unsigned)world_random(w, 4)); /* a batch is partly absorbed now */
+    if (world_random(w, 3) == 0) maintain(f, (unsigned)world_random(w, 4)); /* here a batch is partly absorbed */
     if (world_random(w, 8) == 0) { /* the process is killed before the commit */
         index_close(f->index);
         fx_open(f);
@@ -91,7 +91,7 @@ static void check_growth(struct fx *f) {
     index_stats(f->index, &stats);
     CHECK(stats.rows >= here && stats.rows <= 4 * here + 64);
     CHECK(stats.key_entries <= 3 * here + 100);
-    CHECK(stats.slot_entries <= 5 * here + 100); /* some slot entries may be there twice */
+    CHECK(stats.slot_entries <= 5 * here + 100); /* a slot entry may be there twice */
 }
 
 static void history(uint64_t seed) {

@@ -79,7 +79,7 @@ static uint64_t random_due(struct world *world) {
         return world->now_ms - world_random(world, 3 * DAY_MS); /* overdue */
     case 1:
     case 2:
-        return world->now_ms / 100000 * 100000 + 100000; /* all these tasks have the same due time */
+        return world->now_ms / 100000 * 100000 + 100000; /* for many tasks with the same due time */
     case 3:
     case 4:
         return world->now_ms + world_random(world, 100000);
@@ -119,7 +119,7 @@ static Tarry__Record *put_record(const struct row *row, Tarry__Cause cause, cons
     put->cause = cause;
     put->task = new_task(row);
     put->fresh = before == NULL;
-    if (put->fresh && row->blob_size > 0) { /* the content is in the frame of this record */
+    if (put->fresh && row->blob_size > 0) { /* a record that schedules a task has the content in its frame */
         uint8_t blob[WORLD_BLOB_SIZE];
         world_blob(row->blob_at - FRAME_HEADER_SIZE, blob);
         put->content_hash = (ProtobufCBinaryData){CONTENT_HASH_SIZE, malloc(CONTENT_HASH_SIZE)};
@@ -316,7 +316,7 @@ static Tarry__Record *producer_record(struct world *world) {
     size_t slot = world_random(world, WORLD_PRODUCERS);
     uint64_t producer = world->producers[slot];
     bool was = producer != 0;
-    if (!was) producer = ++world->last_producer; /* a producer id is never used again */
+    if (!was) producer = ++world->last_producer; /* the producer is new, because a producer id is never used again */
     world->producers[slot] = was ? 0 : producer;
     world->floors[slot] = 1;
     world->sequences[slot] = 0;
@@ -379,7 +379,7 @@ static void maybe_result(struct world *world, Tarry__FrameBody *body) {
     body->sequence = sequence;
     uint64_t low = sequence > 40 ? sequence - 40 : 1;
     if (low < world->floors[slot]) low = world->floors[slot];
-    if (world_random(world, 4) == 0) low += world_random(world, sequence - low + 1); /* at most the sequence itself */
+    if (world_random(world, 4) == 0) low += world_random(world, sequence - low + 1); /* up to the sequence itself */
     /* Sends a smaller value than before, which must not lower the floor. */
     if (low == world->floors[slot]) low -= world_random(world, low);
     body->oldest_unanswered = low;

@@ -32,14 +32,14 @@ struct world {
     uint64_t counted;                      /* number of rows that a callback of the test has counted */
     uint64_t queue_hash[WORLD_QUEUES + 1]; /* hash of each queue by place; 0: no queue */
     uint32_t numbers[WORLD_QUEUES + 1];    /* queue numbers by place */
-    bool is_deleted;                       /* the queue at WORLD_BRIEF is deleted */
+    bool is_deleted;                       /* true: the queue at WORLD_BRIEF is deleted */
     uint64_t former;                       /* number of former queues of that place */
     uint64_t former_counted;
     uint64_t last_producer;
     uint64_t producers[WORLD_PRODUCERS]; /* 0: unused */
     uint64_t floors[WORLD_PRODUCERS];
     uint64_t sequences[WORLD_PRODUCERS];
-    uint64_t result_at[WORLD_PRODUCERS][64]; /* for sequence % 64: position of the reply; 0: forgotten */
+    uint64_t result_at[WORLD_PRODUCERS][64]; /* position of the reply, by sequence % 64; 0: forgotten */
     uint64_t jobs[8];                        /* 0: unused */
     struct outcome *outcomes;
     size_t outcome_count;
@@ -53,7 +53,7 @@ struct world {
     uint64_t *sorted; /* result of the last world_sorted */
 };
 
-#define WORLD_BLOB_SIZE 40 /* bytes; larger than BLOB_SWEPT_MAX, while WORLD_BLOB_SMALL is smaller */
+#define WORLD_BLOB_SIZE 40 /* size in bytes; larger than BLOB_SWEPT_MAX, while WORLD_BLOB_SMALL is smaller */
 #define WORLD_BLOB_SMALL 24
 
 void world_init(struct world *world, uint64_t seed);

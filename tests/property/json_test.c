@@ -207,7 +207,7 @@ static void mend(struct making *making, ProtobufCMessage *message) {
         Tarry__TaskView *view = (Tarry__TaskView *)message;
         if (view->ended_ms != 0) view->attempt = 0;
     } else if (message->descriptor == &tarry__when__descriptor) {
-        ((Tarry__When *)message)->ms &= INT64_MAX; /* jansson reads 63 bits */
+        ((Tarry__When *)message)->ms &= INT64_MAX; /* jansson reads only 63 bits */
     }
 }
 

@@ -87,7 +87,7 @@ static int append(struct history *history) {
                                                               .body_size = frame->body_size,
                                                               .pieces = pieces,
                                                               .piece_count = 2});
-    /* A roll may have made earlier frames durable, even if the append failed. */
+    /* A roll of the segment may have made earlier frames durable, even if the append failed. */
     if (log_durable(history->log) > history->durable) history->durable = log_durable(history->log);
     if (result < 0) return result;
     history->frame_count++;
@@ -131,7 +131,7 @@ static void live(struct history *history) {
         if (log_durable(history->log) > history->durable) history->durable = log_durable(history->log);
         if (result == 0) continue;
         CHECK(history, result == history->model->fail_error);
-        if (what == 19) continue; /* the retirement failed; the writer may continue */
+        if (what == 19) continue; /* the writer may continue if the retirement failed */
         /* LOG-4: after a failure, every call fails and nothing more becomes durable, even if the disk works again. */
         CHECK(history, log_durable(history->log) >= durable_before);
         durable_before = log_durable(history->log);

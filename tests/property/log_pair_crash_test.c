@@ -45,7 +45,7 @@ struct history {
     size_t own[FRAMES_MAX];
     size_t own_count;
     size_t own_durable; /* number of confirmed frames in `own` */
-    uint64_t kept_min;  /* position of the follower's index: nothing before it is ever cut */
+    uint64_t kept_min;  /* position of the follower's index, below which nothing is ever cut */
     uint32_t epoch;     /* the last epoch in which a node led */
     uint32_t leader_epoch;
     uint64_t time_ns;
@@ -53,7 +53,7 @@ struct history {
     struct { /* a cut whose result is not known */
         bool is_under_way;
         uint64_t position;
-        size_t before; /* value of own_durable before the cut */
+        size_t before; /* value of own_durable before that cut */
     } cut;
 };
 
@@ -116,7 +116,7 @@ static void leader_lives(struct history *history) {
         if (frame->blob_size == 0 || end_of(frame) > log_durable(history->leader) || draw(history, 8)) continue;
         if (log_point(history->leader, end_of(frame), &point) != 0) continue;
         if (memcmp(point.chain, frame->chain, FRAME_CHAIN_SIZE) != 0)
-            continue; /* the leader's log does not have this frame */
+            continue; /* skipped, because the leader's log does not have this frame */
         struct log_content content = {frame->position, frame->position + FRAME_HEADER_SIZE, frame->blob_size / 2};
         CHECK(history, log_erase_begin(history->leader));
         CHECK(history, log_erase(history->leader, &content, 1) == 0);
@@ -227,7 +227,8 @@ static int follow(struct history *history) {
     uint64_t at;
     size_t size_max = draw(history, 4) ? 1 + draw(history, 3000) : 1 << 16;
     int result = log_serve(history->leader, log_end(history->log), UINT64_MAX, size_max, &history->bytes);
-    if (result == LOG_DAMAGED) return cut(history); /* no frame of the leader begins at that position */
+    if (result == LOG_DAMAGED)
+        return cut(history); /* the logs differ, because no frame of the leader begins at that position */
     if (result == LOG_END) {
         uint64_t position;
         result = common_point(history, &position);
@@ -268,7 +269,7 @@ static void live(struct history *history) {
             result = lead(history);
         else if (what < 19)
             result = cut(history);
-        else if (draw(history, 4) == 0) { /* the index absorbs the frames that both logs have */
+        else if (draw(history, 4) == 0) { /* the index absorbs frames that both logs have */
             uint64_t position;
             result = common_point(history, &position);
             if (result == 0 && position <= log_durable(history->log)) history->kept_min = position;
@@ -381,7 +382,7 @@ static void play(uint64_t seed) {
         CHECK(&history, follow(&history) == 0);
         CHECK(&history, log_sync(history.log) == 0);
     }
-    CHECK(&history, cut(&history) == 0); /* the logs may have the same length and still differ */
+    CHECK(&history, cut(&history) == 0); /* cut even here, because logs of the same length may differ */
     while (log_end(history.log) != log_end(history.leader)) CHECK(&history, follow(&history) == 0);
     CHECK(&history, log_sync(history.log) == 0);
     must_be_same(&history);

@@ -212,7 +212,7 @@ static void fill_with_garbage(uint8_t *bytes, size_t size) {
 static void torn_at_every_byte(uint64_t segment_size, size_t scale) {
     struct fixture f, old;
     build_torn(&f, segment_size, 0, scale);
-    build_torn(&old, segment_size, 1, scale); /* frames with the same sizes and positions, but other contents */
+    build_torn(&old, segment_size, 1, scale); /* the frames have the same sizes and positions, but other contents */
     struct image image = image_take(&f, first_name);
     struct image stale = image_take(&old, first_name);
     size_t from = offset_of(f.acknowledged), to = offset_of(f.positions[f.frame_count]);
@@ -367,7 +367,7 @@ static void every_flipped_bit_of_a_closed_segment_is_noticed(void **state) { /* 
     append(&f, FRAME_COMMIT, 700, 300);
     stop(&f);
     assert_int_equal(f.model->file_count, 2);
-    f.acknowledged = f.positions[2]; /* the roll of the segment acknowledged these frames */
+    f.acknowledged = f.positions[2]; /* these frames were acknowledged by the roll of the segment */
     f.options.read_only = true;
     flip_every_bit(&f, first_name, LOG_POSITION_FIRST, offset_of(f.positions[2]), false);
     end(&f);

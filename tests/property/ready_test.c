@@ -60,7 +60,7 @@ static void play(uint64_t seed) {
     fx.seed = fx.random.state = seed;
     uint64_t crowd = 1 + random_below(&fx.random, NODES);
     uint64_t spread = 1 + random_magnitude(&fx.random, 40);
-    uint64_t pops = 1 + random_below(&fx.random, 8); /* a few or many pops, which give shallow and deep heaps */
+    uint64_t pops = 1 + random_below(&fx.random, 8); /* the number of pops varies, so that heaps are shallow and deep */
     for (int n = 0; n < OPERATIONS; n++) {
         int i = (int)random_below(&fx.random, crowd);
         if (random_below(&fx.random, 10) < pops) {

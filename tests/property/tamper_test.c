@@ -102,7 +102,7 @@ struct place {
     uint64_t at;       /* position of the first difference */
     uint64_t to;       /* the report may name positions from `at` to `to`, both included */
     const char *file;  /* a file that the report may name instead; NULL: none */
-    bool only_reports; /* the difference is after the log's end: reported, but not as damage */
+    bool only_reports; /* true: the difference is after the log's end, and is reported, but not as damage */
 };
 
 static uint64_t head_before(uint64_t position) {
@@ -215,7 +215,7 @@ static bool edit_bytes(struct random *random, struct place *out) {
     const struct directory_file *file = some_file(random, archived ? "archive/" : "log/", &number);
     size_t offset = random_below(random, file->size);
     if (random_below(random, 4) == 0 && !archived)
-        offset = random_below(random, 128); /* the header is small, so it is chosen more often */
+        offset = random_below(random, 128); /* an offset in the header, which is small and so would be chosen seldom */
     memcpy(data, file->data, file->size);
     for (size_t i = offset; i < offset + count && i < file->size; i++)
         data[i] = random_below(random, 2) == 0 ? (uint8_t)random_u64(random)
@@ -238,7 +238,8 @@ static bool edit_frame(struct random *random, struct place *out) {
     const struct forge_frame *frame = &original.frames[i];
     while (strncmp(directory.files[number].name, "log/", 4) != 0 || base_of(&directory.files[number]) != frame->segment)
         number++;
-    static const unsigned fields[] = {8, 32, 40, 48, 72}; /* offsets of epoch, synced_to, times, chain */
+    static const unsigned fields[] = {8, 32, 40, 48,
+                                      72}; /* offsets of the fields epoch, synced_to, the times, and chain */
     const struct directory_file *file = &directory.files[number];
     uint8_t *bytes = data + SEGMENT_HEADER + (frame->header.position - frame->segment);
     uint8_t *blob = bytes + FRAME_HEADER_SIZE, *body = blob + frame->header.blob_size;
@@ -328,7 +329,7 @@ static bool forge_frames(struct random *random, struct place *out) {
     uint64_t at = same < original.count ? original.frames[same].header.position : original.end;
     forge_write(&forged, &directory);
     *out = (struct place){.at = at, .to = head_after(at)};
-    return at < original.end; /* frames that were added after the last head are reported as unsigned */
+    return at < original.end; /* false for frames that were added after the last head, which are reported as unsigned */
 }
 
 /* Changes whole files. */
@@ -345,11 +346,12 @@ static bool change_file(struct random *random, struct place *out) {
     *out = (struct place){.at = base, .to = end, .file = base_name(file)};
     switch (random_below(random, 5)) {
     case 0:
-        if (base == original.start) return false; /* the oldest archived segment; pruning also deletes it */
+        if (base == original.start) return false; /* not the oldest archived segment, because pruning deletes it too */
         directory_write(&directory, number, NULL, 0);
         return true;
     case 1:
-        if (size == SEGMENT_HEADER + end - base) return false; /* the length that the file has in a backup */
+        if (size == SEGMENT_HEADER + end - base)
+            return false; /* not changed if the length is that of the file in a backup */
         directory_write(&directory, number, data, size);
         return true;
     case 2:

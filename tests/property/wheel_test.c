@@ -113,7 +113,7 @@ static bool pop_and_compare(uint64_t count_max) {
             CHECK(fx.wheel.now_ms == fx.now_ms);
             return true;
         }
-        CHECK(timer->due_ms <= fx.now_ms); /* TIME-1: not early */
+        CHECK(timer->due_ms <= fx.now_ms); /* no timer expires early (TIME-1) */
         int i = (int)(timer - fx.timers);
         CHECK(i >= 0 && i < TIMERS && fx.armed[i] && !wheel_is_armed(timer));
         CHECK(fx.due_ms[i] == fx.due_ms[min] &&
@@ -354,7 +354,7 @@ static void a_broken_wheel_is_found_out(void **state) {
         case 14:
             small.late.due_ms = wheel->now_ms + 1;
             break;
-        case 15: /* the wheel had already prepared the slot of `far` */
+        case 15: /* the wheel has already prepared the slot of `far` */
             wheel->stages[1].occupied[0] ^= 2;
             break;
         case 16:

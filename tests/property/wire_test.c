@@ -39,7 +39,8 @@ static ProtobufCBinaryData random_bytes(void) {
     size_t size = (size_t)random_below(&random_state, random_below(&random_state, 20) == 0 ? 300 : 24);
     uint8_t *bytes = room(size + 1);
     for (size_t i = 0; i < size; i++)
-        bytes[i] = (uint8_t)(1 + random_below(&random_state, 255)); /* a text must not contain a NUL byte */
+        bytes[i] =
+            (uint8_t)(1 + random_below(&random_state, 255)); /* not 0, because a text must not contain a NUL byte */
     return (ProtobufCBinaryData){size, bytes};
 }
 
@@ -60,7 +61,7 @@ static void random_value(const ProtobufCFieldDescriptor *field, void *member, un
         break;
     case PROTOBUF_C_TYPE_ENUM:
         if (!is_full && random_below(&random_state, 16) != 0)
-            number32 %= 20; /* otherwise the value is any number, also a negative one */
+            number32 %= 20; /* in the other cases the number is any one, also a negative one */
         memcpy(member, &number32, sizeof(number32));
         break;
     case PROTOBUF_C_TYPE_BOOL:
