@@ -14,7 +14,7 @@ import ports  # noqa: E402
 
 ROUNDS_DEFAULT = 3
 SEGMENT_SIZE = "64MiB"  # tarryd's default; on a busy disk the tests' segments of 8 MiB are not ready in time, and a put is answered OUT_OF_MEMORY
-# name → (threads, jobs per thread, tubes)
+# Name → (threads, jobs per thread, tubes).
 WAYS = {"one connection": (1, 2000, 1), "16 connections": (16, 500, 1), "16 connections, 4 tubes": (16, 250, 4)}
 FIGURES = ("put_per_s", "worked_per_s", "put_p50_us", "put_p99_us", "reserve_p50_us", "reserve_p99_us", "delete_p50_us", "delete_p99_us")
 

@@ -10,7 +10,7 @@
 
 #include "tarry.h"
 
-/* An option `--name value`. Durations and counts are whole numbers; if `text` is not NULL, the value is text. */
+/* An option `--name value`. If `text` is not NULL, the value is text; otherwise it is a whole number. */
 struct bench_option {
     const char *name;
     const char *help;
@@ -35,7 +35,7 @@ int bench_dial(uint16_t port);
 /* Returns a client for `urls` (NULL: $TARRY_BROKER, else the default). The caller closes it. */
 tarry_client *bench_client(const char *urls, uint32_t commits_in_flight);
 
-/* xorshift64*: good enough to scatter keys and times. The state must not be 0. */
+/* xorshift64*, whose numbers are good enough to scatter keys and times. The state must not be 0. */
 uint64_t bench_random(uint64_t *state);
 
 /* Writes hexadecimal digits; returns where they end. */

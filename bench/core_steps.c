@@ -13,10 +13,10 @@
 
 #define LIMIT_MS 2.0
 #define MEMORY ((size_t)512 << 20)
-#define QUEUES 4095 /* number of queues, not counting the queue "big" */
+#define QUEUES 4095 /* number of queues besides the queue "big" */
 #define READY 300000
 #define OVERLAY 200000
-#define OPS 200 /* operations per commit */
+#define OPS 200 /* operations in each commit */
 #define SUBSCRIBED 256
 #define ROUNDS 24
 
@@ -147,7 +147,7 @@ static void schedule(const char *only_queue, uint64_t delay_ms, uint64_t spread_
         .kind = CORE_REQUEST,
         .now = now,
         .request = {.ticket = 1, .message = &request, .commit.contents = contents, .peer = "peer"}};
-    static const struct want nothing[4 * OPS]; /* the wanted rows are not in the index */
+    static const struct want nothing[4 * OPS]; /* answer of the index: it does not have the wanted rows */
     struct want *wants;
     event.request.facts.want_count = core_wants(core, &event, &wants_arena, NULL, &wants);
     event.request.facts.wants = event.request.facts.want_count ? wants : nothing;
@@ -211,12 +211,12 @@ static void begin(void) {
     core_effects_reset(&effects);
 }
 
-/* Builds everything at once that a core may have to carry. */
+/* Builds, all at once, everything that a core may have to carry. */
 static void load(void) {
     for (int i = 0; i < 4 * QUEUES; i += OPS) schedule(NULL, 0, 0);
     for (unsigned i = 0; i < QUEUES; i += SUBSCRIBED) subscribe(NULL, i, 3 * SUBSCRIBED);
     for (int i = 0; i < 2000; i++)
-        tick(); /* each queue has delivered a task, up to 2 s late; its consumer has no more credit */
+        tick(); /* each queue delivers a task that is up to 2 s late, and its consumer has no credit after that */
     for (int i = 0; i < 2 * QUEUES; i += OPS) schedule(NULL, 0, 0);
     for (int i = 0; i < OVERLAY; i += OPS) schedule(i % 2 ? NULL : "q7", 86400000, 86400000);
     for (int i = 0; i < READY; i += OPS) schedule("big", 0, 0);

@@ -44,7 +44,7 @@ def calls_round(systems, samples):
 
 
 def measure(rounds):
-    """Returns samples by name; p50 and p99 by burden; memory and CPU time of idle connections."""
+    """Returns samples by name, the p50 and p99 of a call under each burden, and memory and CPU time of idle connections."""
     samples, found, costs = {}, {}, []
     hostile.raise_limits()
     with peers.all_systems() as systems:

@@ -86,8 +86,8 @@ static void schedule_all(const struct drain *drain, uint64_t due_ms, uint64_t sp
     tarry_close(client);
 }
 
-/* The time counts from the first delivery, or from the time at which all tasks were due and scheduled, if no task had
- * arrived by then. */
+/* Measures from the first delivery, or from the time at which all tasks were due and scheduled, if no task had arrived
+ * by then. */
 static int report(struct drain *drain, uint64_t consumers, uint64_t all_there_ns) {
     const uint64_t first_ns = drain->ledger.first_ns, from_ns = first_ns < all_there_ns ? first_ns : all_there_ns;
     const double seconds = (double)(drain->acks.last_ns - from_ns) / 1e9;

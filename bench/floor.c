@@ -17,8 +17,9 @@
 #define SMALL 4096u
 #define LARGE (1u << 20)
 #define FILE_SIZE (256u << 20)
-#define MESSAGE_SIZE 200u   /* bytes of a message to and fro: about a schedule of 128 bytes with its frame */
-#define ONE_WAY_SIZE 65536u /* bytes of a message that is sent one way: about a batch */
+/* Size in bytes of a message that is sent and returned: about a schedule of 128 bytes with its frame. */
+#define MESSAGE_SIZE 200u
+#define ONE_WAY_SIZE 65536u /* size in bytes of a message that is only sent: about a batch */
 
 static uint64_t samples_ns[SAMPLES_MAX];
 
@@ -48,7 +49,7 @@ static int make_file(const char *path) {
     return is_good && fsync(fd) == 0 ? fd : -1;
 }
 
-/* Uses an existing file, as the log's segments are. */
+/* The file exists already, as the segments of the log do. */
 static bool measure_disk(const char *directory, uint64_t seconds) {
     char path[512];
     double mb_per_s = 0;
@@ -75,7 +76,7 @@ static void *echo(void *arg) {
     }
 }
 
-/* Returns -1 if there is no socket. */
+/* Connects two sockets. Returns one of them; -1: there is no socket. */
 static int connect_pair(int *out_other) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);

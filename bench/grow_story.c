@@ -34,7 +34,7 @@ struct grown {
     struct index_meta meta; /* meta record of the original index */
     struct log_recovery recovery;
     uint64_t orders;
-    uint64_t ids;     /* the original's ids are 1 to this */
+    uint64_t ids;     /* the original has the ids from 1 to this one */
     uint64_t span_ms; /* duration of the original log, plus a little */
     uint64_t copy;
     struct fate *fates; /* what happened to the tasks of this copy, indexed by their ids in the original */

@@ -22,7 +22,7 @@ import harness  # noqa: E402
 ROUNDS_DEFAULT = 3
 CALLS, IDLE, HALF, FLOOD_PER_S, WATCH_S = 2000, 10_000, 400, 1000, 5
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-IDLE_MIB_MAX, P99_RATIO_MAX = 64, 2.0  # limits of issue 13
+IDLE_MIB_MAX, P99_RATIO_MAX = 64, 2.0  # limits that issue 13 sets
 
 
 def latency(broker):

@@ -22,7 +22,7 @@ struct connection {
     int fd;
     char *request;
     size_t size, sent;
-    char *answer; /* the beginning of the answer; the rest is counted but not kept */
+    char *answer; /* the first part of the answer; the rest is counted but not kept */
     size_t got;
     size_t whole;      /* size of the whole answer; 0: its head is incomplete */
     uint64_t awaited;  /* number of pipelined requests whose answers have not arrived */

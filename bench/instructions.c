@@ -17,7 +17,7 @@
 #include "wire.h"
 
 #define TASKS 16000u /* number of tasks; must not exceed PREFETCH_MAX */
-#define OPS 200u     /* operations per commit */
+#define OPS 200u     /* operations in each commit */
 #define FRAMES_MAX 1024u
 #define PAYLOAD 100u
 #define START_NS (1700000000ull * 1000000000)
@@ -202,7 +202,7 @@ static struct core_event commit_event(uint8_t *packed, size_t size) {
     for (size_t i = 0; i < request->commit->n_ops; i++) {
         bool is_schedule = request->commit->ops[i]->op_case == TARRY__OP__OP_SCHEDULE;
         contents[i] = (struct core_content){.size = is_schedule ? BLOB_SALT_SIZE + PAYLOAD + 2 : 0};
-        contents[i].sum = 0x9E3779B97F4A7C15u * sequence; /* any number that is as long as a checksum */
+        contents[i].sum = 0x9E3779B97F4A7C15u * sequence; /* any number with as many digits as a checksum */
     }
     return (struct core_event){
         .kind = CORE_REQUEST,
@@ -222,7 +222,7 @@ static void schedule_all(void) {
 }
 
 static void lease_all(void) {
-    now.steady_ns += 6000ull * 1000000; /* 6 s, which is less than a session's silence limit */
+    now.steady_ns += 6000ull * 1000000; /* advances by 6 s, which is less than a session's silence limit */
     now.wall_ns += 6000ull * 1000000;
     struct core_event tick = {.kind = CORE_TICK, .now = now};
     measured_lease(&tick);

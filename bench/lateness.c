@@ -16,7 +16,7 @@
 #define COMMITS_UNDER_WAY 8
 #define PAYLOAD_SIZE_MAX 65536
 #define WAIT_MS 200
-#define SILENCE_MAX_NS 60000000000ull /* without any delivery for that time, an awaited task counts as lost */
+#define SILENCE_MAX_NS 60000000000ull /* if no delivery comes for this time, an awaited task counts as lost */
 
 static const char queue_name[] = "lateness";
 

@@ -29,7 +29,7 @@ struct ledger {
     atomic_ullong arrived;
     atomic_ullong twice;
     atomic_ullong early;
-    atomic_ullong foreign; /* tasks of another run */
+    atomic_ullong foreign; /* number of arrived tasks that belong to another run */
     atomic_ullong first_ns;
     struct histogram late_us;
 };

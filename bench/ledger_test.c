@@ -69,7 +69,7 @@ static void what_the_broker_says_is_due_wins(void **state) {
 static void others_tasks_are_seen(void **state) {
     (void)state;
     char payload[PAYLOAD_SIZE];
-    ledger_write(payload, sizeof(payload), TASKS, 1); /* a task number that only a larger run would have */
+    ledger_write(payload, sizeof(payload), TASKS, 1); /* a task number that only a larger run has */
     assert_true(ledger_arrived(&ledger, payload, sizeof(payload), 0) == UINT64_MAX);
     ledger_write(payload, sizeof(payload), 1, 1);
     payload[3] = 'g';

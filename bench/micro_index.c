@@ -33,7 +33,7 @@ static double now_s(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* For this thread: other work on the machine does not count. */
+/* Returns the CPU time of this thread, so that other work on the machine does not count. */
 static double cpu_s(void) {
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

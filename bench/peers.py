@@ -121,7 +121,7 @@ def postgresql(directory):
     server = Server("postgresql", directory, [os.path.join(bin_directory, "postgres"), "-D", "{directory}", "-p", "{port}", "-c", "listen_addresses=127.0.0.1", "-c",
                                             "unix_socket_directories={directory}", "-c", "synchronous_commit=on", "-c", "fsync=on", "-c",
                                             "shared_buffers=512MB", "-c", "max_wal_size=4GB", "-c", "max_connections=120"], user="postgres")
-    is_ready = [os.path.join(bin_directory, "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(server.port)]  # the server listens before it serves
+    is_ready = [os.path.join(bin_directory, "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(server.port)]  # waits for more than the open port, because the server listens before it serves
     harness.wait_until("postgresql serves", lambda: subprocess.run(is_ready, check=False).returncode == 0, WAIT_S)
     return server
 
@@ -150,7 +150,7 @@ SYSTEMS = {
                                                            "yes", "--appendfsync", "always", "--save", ""]),
     "postgresql": postgresql,
 }
-FURTHER = {"rabbitmq": rabbitmq}  # only on request: it is never the fastest, and starts slowly
+FURTHER = {"rabbitmq": rabbitmq}  # measured only on request, because it is never the fastest and starts slowly
 
 
 def is_installed(name):

@@ -13,7 +13,7 @@ os.environ["TARRY_TEST_SEGMENT_SIZE"] = "64MiB"  # tarryd's default, for every b
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "e2e"))
 import harness  # noqa: E402  (the path above)
 
-# name → (program, arguments)
+# Name → (program, arguments).
 BENCHES = {
     "schedule-near": ("bench_schedule", ["--tasks", "2000000", "--after-ms", "60000", "--spread-ms", "540000"]),
     "schedule-far": ("bench_schedule", ["--tasks", "10000000", "--after-ms", "600000", "--spread-ms", "2592000000"]),
@@ -26,7 +26,7 @@ BENCHES = {
     "pending": ("bench_pending", ["--commits", "25000"]),
     "recur": ("bench_recur", ["--recurrences", "100000", "--every-ms", "60000", "--seconds", "130"]),
 }
-# name → another program
+# Name → another program.
 OTHERS = {"--instructions": "instructions.py", "beanstalk": "beanstalk.py", "door": "door.py", "hostile": "hostile.py", "peers": "peers.py"}
 HERE = os.path.dirname(os.path.abspath(__file__))
 ACCEPT = os.path.join(HERE, "accept")

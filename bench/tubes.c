@@ -29,7 +29,7 @@ struct worker {
     char buffer[BUFFER_SIZE];
 };
 
-/* Sends, and reads until `lines` lines have come; the first must begin with `expected`. */
+/* Sends `text`, and reads until `lines` lines have come. The first must begin with `expected`. */
 static void ask(struct worker *worker, const char *text, size_t size, unsigned lines, const char *expected) {
     unsigned got = 0;
     if (write(worker->fd, text, size) != (ssize_t)size) bench_die("the connection broke");

@@ -26,7 +26,7 @@ static const char *check_when(const Tarry__When *when) {
     case TARRY__WHEN__KIND__DELAY:
         return when->ms <= DUE_AHEAD_MAX_MS ? NULL : "delay is longer than ten years (3653 days)";
     case TARRY__WHEN__KIND__AT:
-        return NULL; /* a time in the past is valid; the limit for the future needs a clock */
+        return NULL; /* valid, because a time in the past is allowed, and the limit for the future needs a clock */
     default:
         return "the kind of time (when.kind) is unknown";
     }
@@ -181,7 +181,7 @@ static const char *check_queue_set(const Tarry__QueueSet *set) {
     const char *problem = check_queue_name(set->queue);
     if (problem == NULL && name_is_dots(set->queue, strlen(set->queue))) problem = queue_dots;
     if (problem != NULL) return problem;
-    if (set->n_fields == 0) return NULL; /* a QueueSet without fields only creates a missing queue */
+    if (set->n_fields == 0) return NULL; /* valid: a QueueSet without fields only creates a missing queue */
     if (set->policy == NULL) return "policy is missing";
     /* Checks the number of fields before the loop below compares their names with each other, to limit that work. */
     if (set->n_fields > POLICY_FIELDS + POLICY_FIELDS_OWN) return "more policy fields than exist";

@@ -52,7 +52,7 @@ enum entry_kind {
     ENTRY_KINDS
 };
 
-/* Consumer of a session, which later records name by its number only. */
+/* A consumer, which later records name only by the number of its session. */
 struct consumer {
     uint64_t session; /* 0: unused */
     char client[CLIENT_NAME_SIZE_MAX + 1];

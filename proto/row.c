@@ -3,7 +3,7 @@
 #include "row.h"
 
 #include <string.h>
-#define XXH_STATIC_LINKING_ONLY /* the state of a hash on the stack */
+#define XXH_STATIC_LINKING_ONLY /* allows the state of a hash on the stack */
 #include <xxhash.h>
 
 #include "bytes.h"
@@ -63,7 +63,8 @@ uint64_t row_hash(const struct row *row) {
     *at++ = row->reason_size;
     at = put_bytes(at, row->key, row->key_size);
     at = put_bytes(at, row->reason, row->reason_size);
-    if (row->serial_size > 0) { /* the hash of a row without a serial name is the same as before this field existed */
+    if (row->serial_size >
+        0) { /* left out without a serial name, so that the hash is the same as before this field existed */
         *at++ = 1;
         *at++ = row->serial_size;
         at = put_bytes(at, row->serial, row->serial_size);

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define SP_HELLO_SIZE 8u
-#define SP_HEAD_MAX 9u /* bytes of the longest message header: IPC's */
+#define SP_HEAD_MAX 9u /* size in bytes of the longest message header, that of IPC */
 
 /* Numbers of the protocols that Tarry uses (nng's and nanomsg's). */
 enum sp_protocol {
@@ -38,7 +38,7 @@ int sp_hello_decode(const uint8_t bytes[SP_HELLO_SIZE]);
 
 struct sp_decoder {
     enum sp_transport transport;
-    uint64_t message_max; /* limit of one message's payload, in bytes */
+    uint64_t message_max; /* maximum size in bytes of one message's payload */
     /* The following fields are private to the decoder. */
     uint64_t rest;   /* payload bytes of the current message that have not been decoded */
     bool in_message; /* the message's header is complete, but its last span was not reported */

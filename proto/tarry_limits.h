@@ -72,22 +72,22 @@
 #define AUDIT_FRAMES_MAX 8192
 #define AUDIT_SIZE_MAX (1u << 20)  /* size in bytes; a result page ends with the frame that reaches it */
 #define AUDIT_WAIT_MAX_MS 10000ull /* longest time that a request waits for new frames */
-/* reading time after which a result page is sent, even if incomplete, because other requests wait */
+/* Time of reading after which a result page is sent, even if it is incomplete, because other requests wait. */
 #define AUDIT_PAGE_MAX_MS 20ull
-#define AUDIT_READS_MAX 16 /* requested result pages that have not been read yet; more: BUSY */
+#define AUDIT_READS_MAX 16 /* maximum number of requested result pages that have not been read yet; more: BUSY */
 #define AUDIT_WAITS_MAX 32 /* maximum number of requests that wait for new frames at the same time; more: BUSY */
 
 /* Limits of the broker's tables. */
 #define QUEUES_MAX 4096 /* maximum number of queues that clients have created */
 #define QUEUES_OWN 16   /* additional places for the broker's own queues (tarry.…) */
 #define QUEUE_PLACES (QUEUES_MAX + QUEUES_OWN)
-/* maximum number of queues that a principal with prefixes may create, unless its token row has queues= */
+/* Maximum number of queues that a principal with prefixes may create, unless its token row has queues=. */
 #define QUEUES_OF_CONFINED_DEFAULT 256
 #define QUEUES_AWAITED_MAX 16384u /* maximum number of queues that do not exist yet and for which sessions wait */
 #define QUEUES_FORMER_MAX 65536u  /* maximum number of deleted queues whose names the index keeps */
 #define SESSIONS_MAX 1024
 #define LANES_MAX SESSIONS_MAX
-/* time before the lane of an ended session may be given to another session */
+/* Time before the lane of an ended session may be given to another session. */
 #define LANE_REST_MS 1000u
 #define PREFETCH_DEFAULT 256
 #define PREFETCH_MAX 16384
@@ -148,7 +148,7 @@
 /* Webhooks (docs/WEBHOOKS.md). */
 #define PUSH_URL_SIZE_MAX 512u
 #define PUSH_QUEUES_MAX 256u /* maximum number of queues with a push URL */
-/* Concurrent requests: in total (--push-requests), to one host, of one queue. */
+/* Maximum number of concurrent requests: in total (--push-requests), to one host, of one queue. */
 #define PUSH_REQUESTS_DEFAULT 512u
 #define PUSH_REQUESTS_MAX 4096u
 #define PUSH_HOST_REQUESTS_DEFAULT 32u
@@ -171,7 +171,7 @@
 /* Limits of log and index. */
 #define SEGMENT_SIZE_DEFAULT (64u << 20)
 #define SEGMENT_SIZE_MIN (1u << 20)
-/* maximum of a segment's size and of its allocated size; a segment header with a larger value is damaged */
+/* Maximum of a segment's size and of its allocated size. A segment header with a larger value is damaged. */
 #define SEGMENT_SIZE_MAX (1u << 30)
 #define FRAME_BODY_SIZE_MAX (16u << 20)
 /* Maximum size in bytes of a frame's contents: those of a full request, with their salts. */
@@ -193,14 +193,14 @@
 /* Limits of the pair (broker/shell/pair). */
 /* Maximum size in bytes of the frames in one reply, unless a single frame is larger. */
 #define FOLLOW_BYTES_MAX (4u << 20)
-/* the primary may wait for a follower that lacks at most this many bytes (R5) */
+/* Maximum number of bytes that a follower may lack so that the primary waits for it (R5). */
 #define FOLLOW_NEAR_BYTES (16ull << 20)
 #define FOLLOW_EPOCHS_MAX 64u       /* maximum number of epochs that one request may list */
 #define FOLLOW_WAIT_MAX_MS 10000ull /* longest time that a request waits for new frames */
 #define FRESH_WAIT_MAX_MS 2000u     /* longest time that a request waits for its position (Request.at_least) */
-#define FRESH_WAITS_MAX 64u         /* requests that may wait for a position at the same time; more: BUSY */
-#define FRESH_WORD_MS 500u          /* the leader must answer a question about its position within this time */
-/* segments that a follower lacks are kept for this long after its last request */
+#define FRESH_WAITS_MAX 64u /* maximum number of requests that wait for a position at the same time; more: BUSY */
+#define FRESH_WORD_MS 500u  /* the leader must answer a question about its position within this time */
+/* Time after a follower's last request for which the leader keeps the segments that the follower lacks. */
 #define FOLLOW_KEEP_MS (10ull * 60 * 1000)
 #define SOLO_AFTER_DEFAULT_MS 1500ull
 #define FAILOVER_AFTER_DEFAULT_MS 750ull

@@ -76,8 +76,8 @@ const char *ws_error_sentence(enum ws_error error);
 
 struct ws_decoder {
     enum ws_side side;
-    uint64_t frame_max;   /* limit of one data frame's payload, in bytes */
-    uint64_t message_max; /* limit of one message's payload, in bytes */
+    uint64_t frame_max;   /* maximum size in bytes of the payload of one data frame */
+    uint64_t message_max; /* maximum size in bytes of the payload of one message */
     /* The following fields are private to the decoder. */
     uint64_t frame_rest;       /* payload bytes of the current frame that have not been decoded */
     uint64_t message_size;     /* payload bytes of the current message, with all of the current frame */

@@ -10,11 +10,11 @@
 
 #define WS_VERSION "13" /* the only valid Sec-WebSocket-Version */
 #define WS_NONCE_SIZE 16u
-#define WS_KEY_SIZE 24u       /* characters of Sec-WebSocket-Key: the nonce in base64 */
-#define WS_ACCEPT_SIZE 28u    /* characters of Sec-WebSocket-Accept */
-#define WS_RESPONSE_MAX 8192u /* limit of a response's head, in bytes */
-#define WS_HEADERS_MAX 64u    /* limit of a response's header lines */
-#define WS_SAID_MAX 256u      /* size of a refusal's sentence, with its terminator */
+#define WS_KEY_SIZE 24u       /* number of characters of Sec-WebSocket-Key: the nonce in base64 */
+#define WS_ACCEPT_SIZE 28u    /* number of characters of Sec-WebSocket-Accept */
+#define WS_RESPONSE_MAX 8192u /* maximum size in bytes of a response's head */
+#define WS_HEADERS_MAX 64u    /* maximum number of header lines in a response */
+#define WS_SAID_MAX 256u      /* maximum size in bytes of the sentence of a refusal, with its terminator */
 
 /* Computes the Sec-WebSocket-Accept value for a key of WS_KEY_SIZE characters. */
 void ws_accept(const char *key, char out[WS_ACCEPT_SIZE + 1]);

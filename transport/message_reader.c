@@ -47,7 +47,8 @@ uint8_t *message_reader_room(struct message_reader *reader, size_t *out_size) {
     if (reader->capacity - reader->end < missing) compact(reader);
     if (reader->capacity - reader->end < missing) {
         const size_t all = reader->end + missing, doubled = 2 * reader->capacity;
-        size_t capacity = all < doubled ? all : doubled; /* at most doubles, so the buffer follows the received bytes */
+        size_t capacity =
+            all < doubled ? all : doubled; /* the capacity at most doubles, so the buffer follows the received bytes */
         if (capacity < FIRST_CAPACITY) capacity = FIRST_CAPACITY;
         if (capacity > reader->capacity && !resize(reader, capacity)) return NULL;
     }

@@ -18,7 +18,7 @@ struct message_reader {
     uint8_t *data;
     size_t capacity;
     size_t begun; /* start of the current message's payload */
-    size_t size;  /* bytes of the current message's payload so far */
+    size_t size;  /* number of bytes of the current message's payload so far */
     bool in_message;
     size_t at;
     size_t end;

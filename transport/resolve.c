@@ -17,7 +17,7 @@ struct resolving {
     int fd;
     int error;
     struct addrinfo *list;
-    char host[256]; /* longer than any host name (NI_MAXHOST is larger) */
+    char host[256]; /* size in bytes; longer than any host name (NI_MAXHOST is larger) */
     char port[6];
 };
 

@@ -42,7 +42,7 @@ enum ws_client_state {
 /* A message to be sent, with free space before it for the frame header. */
 struct packet {
     uint8_t *data; /* WS_HEAD_MAX free bytes, then the payload */
-    size_t size;   /* bytes of the payload */
+    size_t size;   /* number of bytes of the payload */
     size_t capacity;
 };
 

@@ -22,7 +22,7 @@ ALL = ("zookeeper", "etcd")
 CALLS_AROUND = 20
 WAIT_S = 60
 HELD_S = 3.5
-# from event to (its action, limit of the median in ms)
+# Event → (its action, limit of the median in ms).
 EVENTS = {
     "kill follower": 300, "stop follower": 2000, "lose follower": 2000, "end follower": 300,
     "kill leader": 300, "stop leader": 1000, "lose leader": 1000, "end leader": 300, "hang leader": 2000,

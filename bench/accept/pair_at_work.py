@@ -21,7 +21,7 @@ class Untold:
 
 
 class Producer(threading.Thread):
-    """`calls`: a list of (start, time of the answer) of the calls made one after another, in ms of CLOCK_REALTIME."""
+    """`calls`: (start, time of the answer) of each call, in order, in ms of CLOCK_REALTIME."""
 
     def __init__(self, clients):
         super().__init__(daemon=True)

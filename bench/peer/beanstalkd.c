@@ -27,7 +27,7 @@ static bool answer(struct peer_link *link) {
     return line != NULL;
 }
 
-/* One job per request: the protocol has no batches. */
+/* Sends each job in a request of its own, because the protocol has no batches. */
 static size_t consume(struct peer_link *link, struct ledger *ledger) {
     const size_t acked = link->claimed_count;
     size_t size = 0;

@@ -18,9 +18,9 @@ struct run {
     const struct peer_protocol *protocol;
     enum mode mode;
     uint64_t port, links, consumers, window, batch, tasks, rate, seconds, after_ms, spread_ms, most_s;
-    uint64_t run; /* makes the ids of this run unique */
+    uint64_t run; /* number of this run, which makes its ids unique */
     uint64_t due_from_ms;
-    uint64_t fires; /* number of tasks that must come */
+    uint64_t fires; /* number of tasks that must arrive */
     struct ledger ledger;
     atomic_ullong acked;
     atomic_ullong decided; /* number of schedules and cancels that were answered */
@@ -35,7 +35,7 @@ struct producer {
     struct peer_link link;
     uint64_t under_way; /* number of requests in flight */
     uint64_t random;
-    struct peer_task *tasks; /* array of `batch` tasks */
+    struct peer_task *tasks; /* array with one batch of tasks */
 };
 
 /* Reads the available replies. Waits only if more than `under_way_max` replies are missing, and sends everything
@@ -99,7 +99,7 @@ static void *produce(void *argument) {
         schedule(producer, i, count);
         i += count;
         if (run->mode == ORDERS && i > behind)
-            pay(producer, i - 1 - behind); /* the request that scheduled this task has been answered */
+            pay(producer, i - 1 - behind); /* pays for a task whose schedule has been answered */
         settle(producer, run->window - 1);
         if (each_tick == 0 || i / each_tick == ticks) continue;
         ticks = i / each_tick;
@@ -186,7 +186,7 @@ static int measure(struct run *run) {
     for (uint64_t i = 0; i < wanted; i++) pthread_join(consumers[i], NULL);
     double per_s = (double)answered / seconds;
     if (run->mode == DRAIN) {
-        /* The time counts from the first claim, or from when all tasks were due and scheduled, if none was claimed
+        /* The time is measured from the first claim, or from when all tasks were due and scheduled, if none was claimed
          * by then. */
         const uint64_t scheduled_ns = start_ns + (uint64_t)(seconds * 1e9), first_ns = run->ledger.first_ns;
         const uint64_t all_there_ns = scheduled_ns > due_end_ns ? scheduled_ns : due_end_ns;

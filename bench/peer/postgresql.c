@@ -80,12 +80,12 @@ static void prepare(struct peer_link *link) {
     put_number(link, 196608, 4); /* version 3.0 */
     peer_put(link, who, sizeof(who));
     await(link);
-    /* One client at a time creates the table: two at once would fail. */
+    /* Only one client at a time creates the table, because two at once would fail. */
     static const char make[] =
         "SET client_min_messages = error; SELECT pg_advisory_xact_lock(1); "
         "CREATE TABLE IF NOT EXISTS task (id uuid PRIMARY KEY, due bigint NOT NULL, payload text NOT NULL); "
         "CREATE INDEX IF NOT EXISTS task_due ON task (due)";
-    /* Uses the index, although the table was empty when the plan was made. */
+    /* These settings make PostgreSQL use the index, although the table was empty when the plan was made. */
     static const char plan[] = "SET enable_sort = off; SET enable_seqscan = off; SET enable_bitmapscan = off; "
                                "SET plan_cache_mode = force_custom_plan";
     ask(link, make);
@@ -112,7 +112,7 @@ static void write_cell(struct column *column, const char *text, size_t size, boo
 
 static void schedule(struct peer_link *link, const struct peer_task *tasks, size_t count) {
     static _Thread_local struct column columns[3];
-    /* An empty portal name, the statement's name, no format codes (text), three parameters. */
+    /* Contents: an empty portal name, the statement's name, no format codes (text), three parameters. */
     static const char head_one[] = "\0one\0\0\0\0\3", head_many[] = "\0many\0\0\0\0\3";
     const bool is_many = count > 1;
     for (size_t i = 0; i < 3; i++) columns[i].size = 0;

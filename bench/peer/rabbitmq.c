@@ -95,7 +95,7 @@ static void prepare(struct peer_link *link) {
     peer_put(link, "AMQP\0\0\x09\x01", 8);
     await(link, 10, 10);
     begin(link, 0, 10, 11, 4 + 6 + 4 + sizeof(login) - 1 + 6);
-    put_number(link, 0, 4); /* size of the client's properties: there are none */
+    put_number(link, 0, 4); /* size of the client's properties, which are empty */
     put_short(link, "PLAIN");
     put_number(link, sizeof(login) - 1, 4);
     peer_put(link, login, sizeof(login) - 1);
@@ -130,21 +130,21 @@ static void schedule(struct peer_link *link, const struct peer_task *tasks, size
     (void)count;
     snprintf(delay, sizeof(delay), "%llu", (unsigned long long)(tasks->due_ms > now_ms ? tasks->due_ms - now_ms : 0));
     begin(link, 1, 60, 40, 2 + 1 + 6 + 1);
-    put_number(link, 0, 3); /* the default exchange, which routes by the queue's name */
+    put_number(link, 0, 3); /* names the default exchange, which routes by the queue's name */
     put_short(link, "delay");
     put_number(link, 0, 1);
     end(link);
-    put_number(link, 2, 1); /* type of frame 2: a content header */
+    put_number(link, 2, 1); /* frame type 2 is a content header */
     put_number(link, 1, 2);
     put_number(link, 2 + 2 + 8 + 2 + 1 + 1 + strlen(delay), 4);
     put_number(link, 60, 2);
     put_number(link, 0, 2);
     put_number(link, PEER_PAYLOAD_SIZE, 8);
-    put_number(link, 0x1100, 2); /* flags: the properties delivery mode and expiration follow */
+    put_number(link, 0x1100, 2); /* flags: the properties delivery mode and expiration follow them */
     put_number(link, PERSISTENT, 1);
     put_short(link, delay);
     end(link);
-    put_number(link, 3, 1); /* type of frame 3: a content body */
+    put_number(link, 3, 1); /* frame type 3 is a content body */
     put_number(link, 1, 2);
     put_number(link, PEER_PAYLOAD_SIZE, 4);
     peer_put(link, tasks->payload, PEER_PAYLOAD_SIZE);

@@ -13,7 +13,7 @@ RUN_WAIT_S = 3600
 
 
 class Wrong(Exception):
-    """A load broke a promise, so it gives no figure."""
+    """Raised when a load broke a promise, so that there is no figure."""
 
 
 def words_of(options):

@@ -12,12 +12,12 @@ import machine
 import peers
 import report
 
-FAR = {"after_ms": 86_400_000, "spread_ms": 2_592_000_000}  # random within 30 days
+FAR = {"after_ms": 86_400_000, "spread_ms": 2_592_000_000}  # due times are random within 30 days
 PAYLOAD_SIZE, KEY_SIZE = 32, 24  # bench_schedule's keys have 23 to 25 bytes
 MILLION = 1_000_000
 STEPS = 9  # number of loading steps after the first million tasks
 SIZES = (1_000, 10_000, 100_000, MILLION, 10 * MILLION, 100 * MILLION)
-ONE_BROKER_FROM = 10 * MILLION  # smaller points of the curves use new brokers: tasks of one point would be pending at the next
+ONE_BROKER_FROM = 10 * MILLION  # smaller points use new brokers, because the tasks of one point would still be pending at the next
 RATE_FLAT_MIN = 0.9
 DISK_RATIO_MAX, MEMORY_SHARE, WARM_S_MAX, COLD_S_MAX = 1.5, 80, 0.3, 1.0
 FIRST_WAIT_S = 600
@@ -25,7 +25,9 @@ SAMPLE = 300_000
 
 
 class Restart:
-    """kill -9, and the time until a consumer has the overdue task. Work between the death and the launch does not count."""
+    """Kills the broker (kill -9) and measures the time until a consumer has the overdue task. Work between the death and the
+    launch does not count.
+    """
 
     def __init__(self, broker):
         self.broker = broker
@@ -135,7 +137,7 @@ PEER_WAYS = {"redis": {"links": 4, "window": 512}, "beanstalkd": {"links": 4, "w
 def peer_first_s(server):
     """Measures kill -9 to the first delivery; dials again and again while it refuses or says that it is loading."""
     brokers.run(server.load("schedule", tasks=1, after_ms=1000))
-    time.sleep(2.2)  # beanstalkd counts in seconds
+    time.sleep(2.2)  # waits for more than 1 s, because beanstalkd counts in seconds
     killed = time.time()
     server.kill()
     server.launch()

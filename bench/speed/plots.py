@@ -6,7 +6,7 @@ import subprocess
 
 import report
 
-# file → (title, unit, [(key of a point, label)])
+# File → (title, unit, [(key of a point, label)]).
 AGAINST_PENDING = {
     "throughput": ("durable schedules a second, caught up", "1/s", [("per_s", "")]),
     "latency": ("one blocking call", "µs", [("call_p50_us", "p50"), ("call_p99_us", "p99")]),
@@ -90,7 +90,7 @@ def links(files):
 
 
 def table_of(result):
-    """The figures as text: one row per size."""
+    """Returns the figures as text, one row per size."""
     points = result["rows"].get("S7", {}).get("curves", {}).get("tarry", [])
     keys = [key for _, _, several in AGAINST_PENDING.values() for key, _ in several]
     lines = ["| pending | " + " | ".join(keys) + " |", "| " + " | ".join(["---"] * (len(keys) + 1)) + " |"]

@@ -42,7 +42,7 @@ def is_flat(samples, ratio_max=FLAT_RATIO, slack=0.0):
 
 
 def number(value):
-    """1234567.8 → '1,234,568', 0.1234 → '0.12', 12.34 → '12.3': three significant digits."""
+    """Formats three significant digits: 1234567.8 → '1,234,568', 0.1234 → '0.12', 12.34 → '12.3'."""
     if value is None:
         return "–"
     if abs(value) >= 100:
@@ -136,5 +136,5 @@ def save(path, result):
 
 
 def merge(old, new):
-    """Rows of `new` replace those of `old`; the others stay, each with its own commit and date."""
+    """Returns `old` with the rows of `new` in place of its own. Each row keeps its own commit and date."""
     return {**old, **new, "rows": {**old.get("rows", {}), **new.get("rows", {})}}

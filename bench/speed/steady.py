@@ -11,7 +11,7 @@ import machine
 import report
 
 RATE = 100_000
-MEMORY = "8GiB"  # 30 million are pending at any time; with 256MiB nearly each of them is read from the index again
+MEMORY = "8GiB"  # 30 million tasks are pending at any time; with 256MiB nearly each of them would be read from the index again
 CONSUMERS = 2  # with a prefetch of 8,192 each: with one consumer, a lease, its delivery and its ack may take 82 ms at 100,000/s, and the disk alone sometimes takes 30
 OPTIONS = ("--archiving", "no", "--retain-log-size", "1GiB")
 REPORTS = 180
@@ -44,14 +44,14 @@ def watch(plan, broker, seconds):
 
 
 def flat_line(name, samples, unit, ratio_max, slack=0.0):
-    """The figure is the last third's median."""
+    """The figure is the median of the last third."""
     is_flat, first, last = report.is_flat(samples, ratio_max, slack)
     wanted = f"≤ {ratio_max:g} × {report.number(first)}" + (f" or + {slack:g} {unit}" if slack else "")
     return report.line("S9", name, last, unit, wanted=wanted + ", the first third's", met=is_flat)
 
 
 def lines_of(samples, said, seconds, rate, memory):
-    """The steady part: everything that is due was scheduled during the run, at the full rate."""
+    """In the steady part, everything that is due was scheduled during the run, at the full rate."""
     steady = [one for one in samples if one["at_s"] > seconds / 3]
     lines = [report.line("S9", f"{seconds / 60:g} minutes of {rate:,}/s in, --memory {memory}: held", said["held_per_s"], "/s", wanted=f"≥ {HELD_MIN:.0%} of it", met=said["held_per_s"] >= HELD_MIN * rate)]
     if len(steady) >= 6:

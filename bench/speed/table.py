@@ -27,11 +27,11 @@ import steady  # noqa: E402
 MEASURES = {"S1": loads.durable_schedules, "S2": loads.many_callers, "S3": loads.lone_call, "S4": loads.lateness, "S5": loads.due_at_once, "S6": loads.order_story,
             "S9": steady.measure, "S10": loads.pair}
 BOTH = ("S7", "S8")  # both rows come from one load
-OF_THE_DISK = ("S3", "S4")  # a call or a lease waits for one sync: the sync is measured again right before
+OF_THE_DISK = ("S3", "S4")  # in these rows a call or a lease waits for one sync, so the sync is measured again right before
 FULL = {"pending": 100_000_000, "minutes": 30.0, "rounds": 3, "floor_s": 3}
 QUICK = {"pending": 1_000_000, "minutes": 0.25, "rounds": 1, "floor_s": 1}
 PEER_PENDING = 1_000_000
-PENDING_BYTES = 260  # maximal size on disk per pending task: checked before, not found out after ten minutes
+PENDING_BYTES = 260  # bytes; maximum size on disk per pending task, checked before the run and not found out after ten minutes
 
 
 def rows_named(text):

@@ -22,7 +22,7 @@ static pthread_mutex_t out = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gate_opened = PTHREAD_COND_INITIALIZER;
 static bool gate_is_open;
-static atomic_int calls; /* number of running calls */
+static atomic_int calls; /* number of calls that are running */
 static atomic_bool is_stopping;
 
 static void die(const char *what) {
@@ -191,7 +191,7 @@ struct worker {
     size_t thread_count;
 };
 
-/* The words of a task's body, which say what the handler does. */
+/* Words of a task's body, which say what the handler does. */
 struct plan {
     char text[256];
     char *words[3]; /* words of the body; "": no word */

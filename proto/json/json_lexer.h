@@ -22,7 +22,7 @@ static inline void lex_blanks(struct json_lexer *lexer) {
         lexer->at++;
 }
 
-/* Returns the next character, after blanks; 0: the end. */
+/* Skips blanks, and returns the next character; 0: the end. */
 static inline char lex_look(struct json_lexer *lexer) {
     lex_blanks(lexer);
     return lexer->at < lexer->end ? *lexer->at : '\0';

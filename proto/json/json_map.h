@@ -10,7 +10,7 @@
 #include "json_in.h"
 #include "json_out.h"
 
-/* Form of a field's values. */
+/* The form in which a field's values are written. */
 enum json_form {
     JSON_PLAIN, /* written by the field's type: number, bool, text, enumerator's name, object */
     JSON_HIDDEN,
@@ -80,7 +80,7 @@ void json_write_field(struct text *out, const ProtobufCMessage *message, const c
 void json_content(struct text *out, const Tarry__Content *content);
 
 /* ---- json_entry.c */
-/* A record of the log as an object, with a line feed. */
+/* Writes a record of the log as an object, with a line feed. */
 void json_entry(struct text *out, const struct entry *entry);
 
 /* ---- json_read.c */

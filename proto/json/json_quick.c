@@ -8,11 +8,11 @@
 #include "tarry_limits.h"
 #include "units.h"
 
-#define JSON_SIZE_MAX 1024u /* of a compact `json` */
+#define JSON_SIZE_MAX 1024u /* maximum size in bytes of a compact `json` */
 #define DEPTH_MAX 16u
-#define NAMES_MAX 16u /* members of an object in `json` */
+#define NAMES_MAX 16u /* maximum number of members of an object in `json` */
 
-/* What is read of a task. */
+/* Members of a task that were read, as bits. */
 enum {
     SEEN_QUEUE = 1,
     SEEN_KEY = 2,
@@ -61,7 +61,7 @@ static bool copy_integer(struct copy *copy) {
     const char *begin = copy->lexer->at;
     int64_t number;
     if (!lex_integer(copy->lexer, &number)) return false;
-    bool is_minus_zero = number == 0 && *begin == '-'; /* jansson writes 0 */
+    bool is_minus_zero = number == 0 && *begin == '-'; /* -0 is not copied, because jansson writes 0 */
     return !is_minus_zero && put(copy, begin, (size_t)(copy->lexer->at - begin));
 }
 
@@ -130,7 +130,7 @@ static bool copy_value(struct copy *copy, unsigned depth) {
 /* ---- contents: a packed Content */
 
 #define PAYLOAD_TAG 0x12
-#define HEAD_SIZE_MAX 11u /* of the payload: its tag and its size */
+#define HEAD_SIZE_MAX 11u /* maximum number of bytes of a payload's tag and size */
 /* The attribute content-type of a task with `json`. */
 static const char content_type[] = "\x0a\x20\x0a\x0c"
                                    "content-type\x12\x10"

@@ -6,9 +6,9 @@
 
 #include "json_in.h"
 
-/* Maximum bytes of a text that is read so. */
+/* Maximum number of bytes of a text that is read in this way. */
 #define JSON_QUICK_SIZE_MAX (64u << 10)
-/* A task takes at least this many bytes: {"in":"0"}, */
+/* Minimum number of bytes of a task in a text, as in {"in":"0"}, */
 #define JSON_QUICK_TASK_SIZE 11u
 
 /* Plain: an object or an array of objects, as arguments of "schedule", with the members queue, key, in, in_ms,
