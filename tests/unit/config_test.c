@@ -215,7 +215,9 @@ static void addresses_on_this_machine_are_as_long_as_the_kernel_takes(void **sta
     assert_int_equal(local.scheme, LISTEN_UNIX);
     assert_int_equal(strlen(local.host), LISTEN_PATH_MAX);
     assert_true(local.loopback);
-    assert_false(listen_parse_peer(longest, &local, &why)); /* the other node of a pair is on another machine */
+    assert_false(listen_parse_peer(
+        longest, &local,
+        &why)); /* refused: the other node of a pair is on another machine, but this address is local */
     assert_false(listen_parse(longer, &local, &why));
     assert_non_null(strstr(why, "107 bytes"));
 }
@@ -265,7 +267,8 @@ static void addresses_are_written_as_they_are_read(void **state) {
     assert_string_equal(url, "unix:///run/s");
     struct listen_address address;
     const char *problem;
-    assert_true(listen_parse("beanstalk://127.0.0.1", &address, &problem)); /* beanstalkd's default port */
+    assert_true(listen_parse("beanstalk://127.0.0.1", &address,
+                             &problem)); /* without a port, the address has beanstalkd's default port */
     assert_true(address.scheme == LISTEN_BEANSTALK && address.loopback);
     listen_format(&address, url, sizeof(url));
     assert_string_equal(url, "beanstalk://127.0.0.1:11300");

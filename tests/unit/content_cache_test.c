@@ -19,7 +19,7 @@ int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
 
-/* For the current thread: number of locks that it holds, and number of times that it took one. */
+/* Number of locks that the current thread holds, and how many times it has taken one. */
 static _Thread_local int held, taken;
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex) {

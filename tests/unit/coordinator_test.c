@@ -163,7 +163,7 @@ static void test_who_watches_hears_of_a_change_by_another(void **state) {
     struct waiting *waiting = &place->waiting;
     waiting->watch = (struct coordinator_watch){.name = "record", .changed = seen_changed};
     coordinator_watch(place->coordinator, &waiting->watch);
-    assert_int_equal(read_it(place), PAIR_DONE); /* reading the record also sets the watch */
+    assert_int_equal(read_it(place), PAIR_DONE); /* reads the record, which also sets the watch */
     struct coordinator *own = place->coordinator, *other = open_it(place->url);
     assert_non_null(other);
     place->coordinator = other;
@@ -176,7 +176,7 @@ static void test_who_watches_hears_of_a_change_by_another(void **state) {
     coordinator_close(other);
 }
 
-/* R4: a version older than one already seen is ignored. */
+/* R4: a version older than one that was already seen is ignored. */
 static void test_an_older_version_is_not_believed(void **state) {
     struct place *place = *state;
     char command[256];

@@ -15,7 +15,7 @@
 static void a_steady_copy_is_foretold(void **state) {
     struct copy_progress progress = {0};
     copy_progress_see(&progress, 100 * MIB, START);
-    assert_int_equal(progress.left_ms, 0); /* no estimate yet */
+    assert_int_equal(progress.left_ms, 0); /* there is no estimate yet */
     for (uint64_t i = 1; i < 100; i++) {   /* 1 MiB arrives in each 100 ms */
         copy_progress_see(&progress, (100 - i) * MIB, START + i * 100 * MS);
         assert_in_range(progress.left_ms, (100 - i) * 100, (100 - i) * 100 + 1);
@@ -29,7 +29,7 @@ static void a_copy_that_becomes_slow_is_foretold_anew(void **state) {
     uint64_t now = START;
     for (uint64_t i = 0; i <= 50; i++, now += 100 * MS) copy_progress_see(&progress, (200 - i) * MIB, now);
     for (uint64_t i = 1; i <= 50; i++, now += 100 * MS) copy_progress_see(&progress, 150 * MIB - i * MIB / 10, now);
-    assert_in_range(progress.left_ms, 140000, 150000); /* 145 MiB remain, at 1 MiB/s */
+    assert_in_range(progress.left_ms, 140000, 150000); /* 145 MiB are left, at 1 MiB/s */
 }
 
 static void nothing_is_foretold_of_what_does_not_come_nearer(void **state) {

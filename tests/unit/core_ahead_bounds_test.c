@@ -50,7 +50,8 @@ static void a_stream_of_a_higher_priority_starves_no_task(void **state) {
     uint64_t session = consume(f, 1000), due_ms = lease_ahead(f);
     watch(f, f->id);
     f->now_ms = due_ms - 1;
-    schedule_first(f, "orders", 9, 0); /* its delivery is still in flight when the other task becomes due */
+    schedule_first(f, "orders", 9,
+                   0); /* the delivery of this task is still in flight when the other task becomes due */
     for (size_t i = 0; i < 200 && !seen.left_ms; i++) {
         f->now_ms++;
         schedule_first(f, "orders", 9, 0);
@@ -81,7 +82,7 @@ static void an_overtaken_lease_holds_up_no_other_queue(void **state) {
     assert_int_equal(schedule(f, "orders", due_ms - f->now_ms), TARRY__CODE__OK);
     watch(f, f->id);
     while (f->now_ms < due_ms + 900) {
-        f->now_ms++; /* in this step the session could take a task, and the next task of priority 9 becomes due */
+        f->now_ms++; /* in this step the session could take a task, but the next task of priority 9 becomes due too */
         if (session_find(f->core, urgent)->sending)
             lane(f, urgent, CORE_LANE_SENT, true);
         else
@@ -106,7 +107,7 @@ static void a_departure_is_as_large_as_a_delivery(void **state) {
     at(f, due_ms - AHEAD_MS);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 3);
     at(f, due_ms);
-    assert_true(delivered(f) == 2 && delivery(f)->departs); /* the third task does not fit into this delivery */
+    assert_true(delivered(f) == 2 && delivery(f)->departs); /* the delivery has no space for the third task */
     lane(f, session, CORE_LANE_SENT, true);
     assert_true(delivered(f) == 1 && delivery(f)->departs);
 }
@@ -131,7 +132,7 @@ static void a_task_that_departures_pass_over_is_withdrawn(void **state) {
     lane(f, session, CORE_LANE_SENT, true);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
     assert_true(delivered(f) == 1 && delivery(f)->departs && !seen.left_ms);
-    uint64_t other = consume(f, 10); /* any consumer may get the task after this time */
+    uint64_t other = consume(f, 10); /* after this time, any consumer may get the task */
     assert_true(delivered(f) == 1 && delivery(f)->session == other && seen.left_ms == f->now_ms);
 }
 
@@ -164,7 +165,7 @@ static void after_a_long_stall_the_lease_is_a_whole_one(void **state) { /* TIME-
     lane(f, f->session, CORE_LANE_UP, false);
     uint64_t due_ms = lease_ahead(f);
     at(f, due_ms + body.lease_ms / 2 +
-              1); /* more than half of the lease has passed, but the session does not count as silent yet */
+              1); /* more than half of the lease has passed, but the session is not silent for too long yet */
     const struct row *row = &delivery(f)->tasks[0].row;
     assert_true(!delivery(f)->departs && row->attempt == 1 && row->deliveries == 1);
     assert_true(row->lease_deadline_ms >= f->now_ms + body.lease_ms);
@@ -189,7 +190,7 @@ static void a_burst_does_not_switch_leases_ahead_off(void **state) {
     bursts(f, session);
     assert_true(near_halvings(f->core, orders(f)) > 0);
     assert_true(AHEAD_MS >> near_halvings(f->core, orders(f)) >= AHEAD_SPAN_MIN_MS);
-    for (unsigned i = 0; i < AHEAD_REST_MAX_MS / 5000 + 1; i++) { /* long enough for the longest pause to end */
+    for (unsigned i = 0; i < AHEAD_REST_MAX_MS / 5000 + 1; i++) { /* long enough for the longest rest to end */
         f->now_ms += 5000;
         beat(f, session);
     }
@@ -199,7 +200,7 @@ static void a_burst_does_not_switch_leases_ahead_off(void **state) {
     assert_true(delivered(f) == 1 && delivery(f)->departs);
 }
 
-/* Even with the shortest span, tasks are leased ahead of time. */
+/* Even with the shortest span, tasks must still be leased ahead of time. */
 static void the_shortest_span_is_one_that_acts(void **state) {
     struct fx *f = *state;
     assert_int_equal(schedule(f, "orders", 10 * DELAY_MS), TARRY__CODE__OK); /* this schedule creates the queue */
@@ -264,7 +265,7 @@ static void a_lease_ahead_looks_at_no_other(void **state) {
     while (f->now_ms < due_ms - 4) at(f, f->now_ms + 1);
     assert_int_equal(f->core->ahead_count, 4000);
     uint64_t before = f->core->visits;
-    many(f, 200, 3); /* tasks that are due earlier than all others */
+    many(f, 200, 3); /* these tasks are due earlier than all others */
     assert_int_equal(f->core->ahead_count, 4200);
     assert_true(f->core->visits - before < 20);
     before = f->core->visits;

@@ -16,7 +16,7 @@ static void it_is_leased_before_and_leaves_when_it_is_due(void **state) { /* TIM
     const struct row *row = &delivery(f)->tasks[0].row;
     assert_true(delivery(f)->departs && delivery(f)->session == session);
     assert_true(delivery(f)->after <= durable && row->lease_position < delivery(f)->after);
-    assert_int_equal(written(f), 0); /* the departure writes no frame, so the delivery does not wait for a sync */
+    assert_int_equal(written(f), 0); /* the departure writes no frame, so that the delivery need not wait for a sync */
     assert_true(row->delivered_ms == due_ms && row->lease_deadline_ms == due_ms + 1 + LEASE_MS);
     assert_true(row->attempt == 1 && row->deliveries == 1);
     struct core_event sent = {.kind = CORE_LANE_SENT, .lane.session = session, .lane.ok = true};
@@ -59,7 +59,7 @@ static void ready_and_ahead_leave_in_one_order(void **state) {
     uint64_t session = consume(f, 10), due_ms = lease_ahead(f);
     uint64_t ahead = TAILQ_FIRST(&session_find(f->core, session)->ahead)->row.id;
     f->now_ms = due_ms - 3;
-    assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK); /* its delivery occupies the lane */
+    assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK); /* the delivery of this task occupies the lane */
     assert_int_equal(delivered(f), 1);
     assert_int_equal(schedule(f, "orders", 1), TARRY__CODE__OK);
     uint64_t before = f->id;
@@ -69,7 +69,7 @@ static void ready_and_ahead_leave_in_one_order(void **state) {
     at(f, due_ms + 1);
     const uint64_t order[] = {before, ahead, after};
     lane(f, session, CORE_LANE_SENT, true);
-    /* The lease of the task in variable `after` is withdrawn, too. */
+    /* The lease of the task `after` is withdrawn too. */
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 2);
     assert_true(delivered(f) == 3 && !delivery(f)->departs);
     for (size_t i = 0; i < 3; i++) assert_int_equal(delivery(f)->tasks[i].row.id, order[i]);
@@ -125,7 +125,7 @@ static void whoever_goes_before_has_had_nothing(void **state) {
         if (ways[i] == RETURNS) {
             uint64_t again = consume(f, 10);
             assert_int_equal(again, first);
-            assert_int_equal(delivered(f), 0); /* the delivery has left already, so the task is not sent again */
+            assert_int_equal(delivered(f), 0); /* the task is not sent again, because the delivery has left already */
         } else {
             assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
             consume(f, 10);
@@ -134,8 +134,7 @@ static void whoever_goes_before_has_had_nothing(void **state) {
         at(f, due_ms);
         const struct row *row = &delivery(f)->tasks[0].row;
         assert_true(row->attempt == 1 && row->deliveries == 1);
-        assert_int_equal(cancel(f, row->id),
-                         TARRY__CODE__NOT_DONE); /* the task is in flight, so the request is refused */
+        assert_int_equal(cancel(f, row->id), TARRY__CODE__NOT_DONE); /* refused, because the task is in flight */
         lane(f, f->session, CORE_LANE_SENT, true);
         lane(f, f->session, CORE_LANE_GONE, true);
         Tarry__Op op = TARRY__OP__INIT; /* unchanged */
@@ -157,7 +156,8 @@ static void what_never_left_costs_no_attempt(void **state) { /* TRUE-1 */
     assert_int_equal(delivered(f), 1);
     lane(f, session, CORE_LANE_SENT, false);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
-    assert_int_equal(delivery(f)->tasks[0].row.attempt, 1); /* the task is delivered again at once */
+    assert_int_equal(delivery(f)->tasks[0].row.attempt,
+                     1); /* the task is delivered again at once, with its first attempt */
     assert_int_equal(delivery(f)->tasks[0].row.deliveries, 1);
 }
 
@@ -166,7 +166,7 @@ static void a_consumer_that_takes_nothing_keeps_nothing(void **state) {
     uint64_t slow = consume(f, 10);
     uint64_t due_ms = lease_ahead(f);
     assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
-    assert_int_equal(delivered(f), 1); /* the delivery stays in flight */
+    assert_int_equal(delivered(f), 1); /* this delivery stays in flight */
     uint64_t quick = consume(f, 10);
     at(f, due_ms);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
@@ -181,7 +181,7 @@ static void a_task_waits_for_its_consumer_for_a_moment(void **state) {
     uint64_t due_ms = lease_ahead(f);
     f->now_ms = due_ms - 5;
     assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
-    assert_true(delivered(f) == 1 && delivery(f)->session == slow); /* the delivery also stays in flight */
+    assert_true(delivered(f) == 1 && delivery(f)->session == slow); /* this delivery stays in flight too */
     uint64_t quick = consume(f, 10);
     at(f, due_ms);
     assert_int_equal(delivered(f), 0);
@@ -243,7 +243,7 @@ static void a_single_credit_is_not_spent_ahead(void **state) {
 
 static void where_something_waits_for_credit_nothing_is_leased_ahead(void **state) {
     struct fx *f = *state;
-    uint64_t session = consume(f, 3); /* credit for the two tasks below and for the last one */
+    uint64_t session = consume(f, 3); /* the consumer has credit for the two tasks below and for the last one */
     assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);
     assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
     assert_int_equal(delivered(f), 1); /* the delivery is in flight */
@@ -318,7 +318,7 @@ static void a_consumer_that_takes_deliveries_keeps_its_late_ones(void **state) {
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 3);
     at(f, due_ms);
     assert_int_equal(delivered(f), 1);
-    f->now_ms = due_ms + 10 * AHEAD_LATE_MS; /* time passes without any step, as if all threads had been paused */
+    f->now_ms = due_ms + 10 * AHEAD_LATE_MS; /* time passes without a step, as if all threads were paused */
     lane(f, session, CORE_LANE_SENT, true);
     assert_int_equal(delivered(f), 1);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 0);
@@ -394,7 +394,7 @@ static void after_a_restart_it_may_have_left_and_is_not_sent_early(void **state)
     begin_again(f, &options);
     uint64_t session = consume(f, 10), due_ms = lease_ahead(f), id = f->id;
     uint64_t token = TAILQ_FIRST(&session_find(f->core, session)->ahead)->row.lease_position;
-    restart(f, 2); /* starts with a clock that is behind the clock of the former run */
+    restart(f, 2); /* the new core starts with a clock that is behind that of the former run */
     assert_int_equal(hello(f), TARRY__CODE__OK);
     f->sequence = 0;
     assert_int_equal(cancel(f, id), TARRY__CODE__NOT_DONE);
@@ -423,7 +423,7 @@ static void who_stops_in_order_leaves_none(void **state) {
     f->sequence = 0;
     f->resumes = session;
     consume(f, 10);
-    assert_int_equal(cancel(f, id), TARRY__CODE__OK); /* the task waits, and no consumer has seen it */
+    assert_int_equal(cancel(f, id), TARRY__CODE__OK); /* succeeds, because the task waits and no consumer has seen it */
     at(f, due_ms);
     assert_int_equal(delivered(f), 0);
 }

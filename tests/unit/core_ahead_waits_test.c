@@ -87,7 +87,7 @@ static void whoever_asks_for_it_sees_it_pending(void **state) {
     assert_int_equal(reply->outcome, TARRY__OUTCOME__PENDING);
     assert_string_equal(reply->task->state, "pending");
     assert_true(!reply->task->token && !reply->task->deliveries && !reply->task->session);
-    assert_int_equal(written(f), 0); /* a query writes nothing */
+    assert_int_equal(written(f), 0); /* the query has written nothing */
     const Tarry__QueueStats *queue = stats(f)->queues[0];
     assert_true(queue->pending == 1 && queue->delivered == 0);
     at(f, due_ms);
@@ -123,7 +123,7 @@ static void cancelled_it_is_never_seen(void **state) { /* TRUE-1 */
     assert_int_equal(cancel(f, f->id), TARRY__CODE__OK);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_CANCELLED), 1);
-    assert_int_equal(written(f), 1); /* both records are in one frame, so a crash keeps both or neither */
+    assert_int_equal(written(f), 1); /* one frame has both records, so a crash keeps both or neither */
     for (unsigned i = 0; i < 100; i++) {
         at(f, due_ms + i);
         assert_int_equal(delivered(f), 0);
@@ -209,7 +209,7 @@ static void a_lease_of_another_length_is_made_anew(void **state) {
     assert_true(delivery(f)->tasks[0].row.lease_deadline_ms >= due_ms + 2 * LEASE_MS);
 }
 
-/* The task waits behind a delivery in flight. The next delivery already has the new lease duration (history --ahead
+/* The task waits behind a delivery in flight. The delivery after that has another lease duration (history --ahead
  * 93052883). */
 static void what_comes_after_a_lease_of_another_length_waits_for_it(void **state) {
     struct fx *f = *state;

@@ -24,21 +24,21 @@ struct fx {
     struct core_effects effects;
     struct arena arena;
     uint64_t producer, sequence;
-    Tarry__Code code; /* codes of the last reply, and of its first result */
+    Tarry__Code code; /* codes of the last reply and of the first result in it */
     Tarry__Code result;
-    bool abandoned;   /* the reply says that the outcome was queried before the commit came */
+    bool abandoned;   /* true: the reply says that the outcome was queried before the commit came */
     uint64_t repeats; /* position of the frame whose reply is repeated; 0: a new reply */
     char message[256];
     uint64_t session;
     uint64_t now_ms;
-    uint64_t late_ms;                 /* ms between now_ms and the time at which requests were read */
+    uint64_t late_ms;                 /* time in ms between the reading of the requests and now_ms */
     uint64_t content_size;            /* content size of new tasks */
     uint64_t resumes;                 /* session that the next subscription resumes; 0: none */
-    uint64_t id;                      /* id in the first result */
-    const struct core_caller *caller; /* caller of the requests; NULL: any */
+    uint64_t id;                      /* id in the first result of the last reply */
+    const struct core_caller *caller; /* caller of the requests; NULL: a caller without limits */
     const struct core_calendar *calendar;
     const struct core_past *past;
-    void (*after_step)(struct fx *f); /* called with the effects of each step, or NULL */
+    void (*after_step)(struct fx *f); /* called with the effects of each step; NULL: not called */
 };
 
 static const struct core_options defaults = {
@@ -207,7 +207,7 @@ static inline void begin(struct fx *f) {
     f->sequence = 0;
 }
 
-/* Replaces the core by one with other options. */
+/* Replaces the core by a new one with other options. */
 static inline void begin_again(struct fx *f, const struct core_options *options) {
     core_free(f->core);
     f->options = *options;

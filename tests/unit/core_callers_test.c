@@ -98,7 +98,7 @@ static void nobody_says_goodbye_for_another(void **state) {
     assert_int_equal(hello_as(f, &of_shop, &shop), TARRY__CODE__OK);
     f->caller = &twin;
     assert_int_equal(goodbye(f, of_shop.producer),
-                     TARRY__CODE__OK); /* the answer is the same whether the producer exists */
+                     TARRY__CODE__OK); /* the answer is the same whether the producer exists or not */
     be(f, &of_shop);
     assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__OK);
     assert_int_equal(goodbye(f, of_shop.producer), TARRY__CODE__OK);
@@ -275,7 +275,7 @@ static void the_brokers_tasks_are_its_own(void **state) {
     says(f, "\"tarry.\"");
     be(f, &of_shop);
     assert_int_equal(cancel(f, id), TARRY__CODE__DENIED);
-    says(f, "have no task with this id"); /* a confined caller does not learn that the task exists */
+    says(f, "have no task with this id"); /* the confined caller does not learn that the task exists */
     be(f, &of_broker);
     assert_int_equal(get(f, id, false), TARRY__CODE__OK);
     assert_int_equal(by_id(f, TARRY__OP__OP_MOVE, id), TARRY__CODE__OK);
@@ -430,11 +430,11 @@ static void an_answer_with_content_outlives_the_task(void **state) {
     const struct core_effects answered = f->effects;
     struct arena other;
     arena_init(&other, 16u << 20);
-    /* Later steps use other effects, so that the first reply stays unchanged. */
+    /* Later steps use other effects, so that the first reply can be compared unchanged. */
     core_effects_init(&f->effects, &other);
     assert_int_equal(cancel(f, id), TARRY__CODE__OK);
     struct core_event indexed = {.kind = CORE_INDEXED, .position = core_position(f->core)};
-    step(f, &indexed); /* now the core has dropped the task from memory */
+    step(f, &indexed); /* from here on, the memory of the core does not have the task */
     const struct row *row = answered.replies.items[0].content;
     assert_non_null(row);
     for (unsigned i = 0; i < 50; i++)

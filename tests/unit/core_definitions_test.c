@@ -226,7 +226,7 @@ static void a_commit_defines_in_one(void **state) {
     Tarry__Op ops[2] = {TARRY__OP__INIT, TARRY__OP__INIT}, *pointers[2] = {&ops[0], &ops[1]};
     first.space = second.space = (char *)"amqp";
     first.name = second.name = (ProtobufCBinaryData){.len = 1, .data = (uint8_t *)"a"};
-    first.has_expected = second.has_expected = true; /* both operations expect that the name is not defined */
+    first.has_expected = second.has_expected = true; /* both operations expect that the name is not defined yet */
     ops[0].op_case = ops[1].op_case = TARRY__OP__OP_DEFINE;
     ops[0].define = &first;
     ops[1].define = &second;
@@ -242,13 +242,15 @@ static void a_commit_defines_in_one(void **state) {
     assert_int_equal(ask(f, &request), TARRY__CODE__OK);
     Tarry__Definitions all = TARRY__DEFINITIONS__INIT;
     all.space = (char *)"amqp";
-    assert_int_equal(list(f, &all)->n_definitions, 0); /* the second is refused: the first has defined the name */
+    assert_int_equal(list(f, &all)->n_definitions,
+                     0); /* the second one is refused, because the first one has defined the name */
     second.has_expected = false;
     second.deleted = true;
     commit.sequence = commit.oldest_unanswered = ++f->sequence;
     assert_int_equal(ask(f, &request), TARRY__CODE__OK);
     assert_int_equal(f->result, TARRY__CODE__OK);
-    assert_int_equal(list(f, &all)->n_definitions, 0); /* the commit defined the name and deleted it again */
+    assert_int_equal(list(f, &all)->n_definitions,
+                     0); /* no definition is left, because the commit deleted the name again */
     second.deleted = false;
     commit.sequence = commit.oldest_unanswered = ++f->sequence;
     assert_int_equal(ask(f, &request), TARRY__CODE__OK);
@@ -282,7 +284,7 @@ static void limits_are_kept(void **state) { /* CAP-1 */
     struct fx *f = *state;
     char name[32];
     size_t count = 0;
-    for (;; count++) { /* 8 MiB, each value rounded up to chunks of 60 bytes */
+    for (;; count++) { /* the limit is 8 MiB, with each value rounded up to chunks of 60 bytes */
         snprintf(name, sizeof name, "n%06zu", count);
         if (define_plain(f, "amqp", name, DEFINITION_VALUE_SIZE_MAX) != TARRY__CODE__OK) break;
     }
@@ -292,7 +294,7 @@ static void limits_are_kept(void **state) { /* CAP-1 */
     assert_int_equal(define_plain(f, "third", name, 3), TARRY__CODE__TOO_LARGE);
     Tarry__Definitions all = TARRY__DEFINITIONS__INIT;
     all.space = (char *)"amqp";
-    const Tarry__DefinitionsReply *reply = list(f, &all); /* a page has at most 1 MiB */
+    const Tarry__DefinitionsReply *reply = list(f, &all); /* a result page has at most 1 MiB */
     assert_true(reply->more && reply->n_definitions == DEFINITIONS_PAGE_SIZE / (DEFINITION_VALUE_SIZE_MAX + 7));
     for (size_t i = 0; i < count; i++) {
         Tarry__Define body = TARRY__DEFINE__INIT;
@@ -323,7 +325,7 @@ static void no_client_may_change_them(void **state) {
     f->caller = &broker;
     assert_int_equal(define_plain(f, "amqp", "a", 1), TARRY__CODE__OK);
     f->caller = &client;
-    assert_int_equal(ask(f, &request), TARRY__CODE__OK); /* a client may not define, but may read definitions */
+    assert_int_equal(ask(f, &request), TARRY__CODE__OK); /* a client may read definitions, but may not define any */
     assert_int_equal(f->effects.replies.items[0].reply->definitions->n_definitions, 1);
     f->caller = NULL;
 }

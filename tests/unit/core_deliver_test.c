@@ -62,7 +62,8 @@ static void what_a_returner_holds_is_sent_again_in_batches(void **state) {
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(delivered(f), batches[i]);
         if (batches[i] > 0)
-            assert_int_equal(first_row(f)->lease_position, token); /* the token belongs to the same lease (FENCE-1) */
+            assert_int_equal(first_row(f)->lease_position,
+                             token); /* the token is the one of the same lease (FENCE-1) */
         lane(f, CORE_LANE_SENT, true);
     }
 }
@@ -171,7 +172,7 @@ static void a_release_says_when_and_before_whom(void **state) {
     lane(f, CORE_LANE_UP, false);
     Tarry__Token token = take(f, &id);
     assert_int_equal(id, ids[2]);
-    /* The task is moved between the due times of the other two tasks, so another task is now the first. */
+    /* The task is moved to a time between the due times of the other two, so that one of them is the first now. */
     place(f, TARRY__WHEN__KIND__AT, 25, 0, id, &token);
     token = take(f, &id);
     assert_int_equal(id, ids[1]);
@@ -180,7 +181,7 @@ static void a_release_says_when_and_before_whom(void **state) {
     assert_int_equal(id, ids[2]);
     f->now_ms += 499;
     place(f, TARRY__WHEN__KIND__AT, 26, 0, id, &token);
-    assert_int_equal(delivered(f), 1); /* TIME-1: the task with a delay must wait */
+    assert_int_equal(delivered(f), 1); /* the task with a delay waits (TIME-1) */
     token = take(f, &id);
     assert_int_equal(id, ids[2]);
     f->now_ms += 1;
@@ -188,7 +189,7 @@ static void a_release_says_when_and_before_whom(void **state) {
     place(f, TARRY__WHEN__KIND__AT, 1, 0, id, &token);
     /* The task with the higher priority comes first, although it was due much later. */
     assert_int_equal(first_row(f)->id, ids[1]);
-    assert_int_equal(first_row(f)->attempt, 1); /* a release costs no attempt */
+    assert_int_equal(first_row(f)->attempt, 1); /* the attempt is the first again, because a release costs none */
     assert_int_equal(first_row(f)->deliveries, 2);
 }
 
@@ -228,7 +229,8 @@ static void a_lease_is_kept_as_long_as_was_said(void **state) {
     op.op_case = TARRY__OP__OP_EXTEND;
     op.extend = &body;
     body.token = &token;
-    assert_int_equal(commit(f, &op), TARRY__CODE__OK); /* without a duration, the queue's lease duration is used */
+    assert_int_equal(commit(f, &op),
+                     TARRY__CODE__OK); /* an operation without a duration uses the queue's lease duration */
     struct core_event tick = {.kind = CORE_TICK};
     f->now_ms += f->options.policy.lease_ms - 1;
     lane(f, CORE_LANE_GONE, false); /* the consumer has died, so any consumer may get the task */
@@ -330,7 +332,8 @@ static void however_many_leases_are_over_at_once_a_step_does_so_much(void **stat
         step(f, &tick);
         assert_true(recorded(f) <= 2 * (TIMERS_PER_STEP_MAX + PREFETCH_MAX + 1));
     }
-    assert_int_equal(steps, MANY_SESSIONS); /* each session has more leases than a step ends */
+    assert_int_equal(steps,
+                     MANY_SESSIONS); /* one step for each session, because each has more leases than a step ends */
 }
 
 /* CALM-1: many consumers with much credit, and all tasks are ready. */
@@ -353,12 +356,12 @@ static void however_much_is_ready_a_step_leases_so_much(void **state) {
         assert_int_equal(commit_as(f, f->sequence, f->sequence, list, OPS_PER_COMMIT_MAX), TARRY__CODE__OK);
     }
     for (unsigned i = 0; i < 8; i++) consume(f, PREFETCH_MAX, BATCH_MAX);
-    step(f, &stop); /* the core is stopped, so the lanes connect and nothing is delivered */
+    step(f, &stop); /* with a stop, the lanes connect but nothing is delivered */
     for (unsigned i = 0; i < 8; i++, f->session--) lane(f, CORE_LANE_UP, false);
     step(f, &resume);
     assert_true(delivered(f) >= DELIVERED_PER_STEP_MAX &&
-                delivered(f) <= 2 * DELIVERED_PER_STEP_MAX); /* both this step and the step after it may deliver
-                                                                DELIVERED_PER_STEP_MAX tasks */
+                delivered(f) <= 2 * DELIVERED_PER_STEP_MAX); /* deliveries of this step and of the step after it, each
+                                                                of which may deliver DELIVERED_PER_STEP_MAX tasks */
     /* The core wants to continue at once, because more tasks are ready. */
     assert_true(core_deadline(f->core) <= f->now_ms);
 }
@@ -408,10 +411,12 @@ static void what_is_put_aside_is_not_overtaken(void **state) { /* KEEP-1 */
     f->sequence++;
     assert_int_equal(commit_as(f, f->sequence, f->sequence, list, STAY + 1), TARRY__CODE__OK);
     assert_int_equal(f->result, TARRY__CODE__OK);
-    assert_int_equal(delivered(f), 0); /* all tasks wait for the index, which this test does not have */
+    assert_int_equal(delivered(f),
+                     0); /* nothing is delivered: all tasks wait for the index, which this test does not have */
 }
 
-/* An event is handled after the wall clock was set forward, although it came 10 ms before the last known time. */
+/* The wall clock is set forward, and then an event is handled that came 10 ms before the last known time. Both clocks
+ * must advance together. */
 static void both_clocks_are_put_forward_together(void **state) { /* TIME-1 */
     struct fx *f = *state;
     const uint64_t ms = 1000000, ahead = 24 * ms, seen = f->now_ms * ms;

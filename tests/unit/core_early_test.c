@@ -131,7 +131,7 @@ static void what_waits_at_its_due_time_goes_to_the_mover(void **state) { /* TIME
     const uint64_t consumer = subscribe_pool(f, "ttl");
     credit(f, mover, 8);
     const uint64_t a = schedule_with(f, "ttl", TTL_MS, 0), b = schedule_with(f, "ttl", TTL_MS + 1, 0);
-    assert_int_equal(got(f, mover, ids), 0); /* no task is due yet, so the mover gets none */
+    assert_int_equal(got(f, mover, ids), 0); /* the mover gets no task, because none is due yet */
     wait_until(f, NOW_MS + TTL_MS - 1);
     assert_int_equal(got(f, mover, ids), 0);
     wait_until(f, NOW_MS + TTL_MS);
@@ -239,7 +239,8 @@ static void the_flag_changes_only_without_live_tasks(void **state) {
     f->caller = &client;
     assert_int_equal(hello(f), TARRY__CODE__OK);
     f->sequence = 0;
-    assert_int_equal(set_early(f, "other", true), TARRY__CODE__DENIED); /* clients may not set lease_before_due */
+    assert_int_equal(set_early(f, "other", true),
+                     TARRY__CODE__DENIED); /* refused, because clients may not set lease_before_due */
     f->caller = NULL;
 }
 
@@ -262,7 +263,7 @@ static void many_fall_due_at_once(void **state) {
     f->now_ms = NOW_MS + TTL_MS;
     credit(f, consumer, 1); /* the consumer asks in the millisecond in which the tasks become due */
     for (; moved < MANY && steps < 1000; steps++) {
-        assert_int_equal(got(f, consumer, ids), 0); /* TIME-1: only the mover gets due tasks */
+        assert_int_equal(got(f, consumer, ids), 0); /* only the mover gets due tasks (TIME-1) */
         size_t count = got(f, mover, ids);
         assert_true(count <= BATCH_MAX);
         moved += count;
@@ -292,7 +293,7 @@ static void early_leases_are_sent_again_at_once(void **state) {
     }
 }
 
-static struct core_window asked; /* the last window that the core requested; count_max 0: none */
+static struct core_window asked; /* the window that the core requested last; count_max 0: none */
 
 static void note_window(struct fx *f) {
     if (f->effects.windows.count > 0) asked = f->effects.windows.items[0];

@@ -79,13 +79,14 @@ static void a_rate_spaces_the_deliveries(void **state) {
     struct fx *f = *state;
     assert_int_equal(set_limits(f, 10, 5, 0), TARRY__CODE__OK);
     begin_with(f, MANY);
-    assert_int_equal(deliver_at(f, 0), 0); /* after a change of the policy, the bucket is empty */
+    assert_int_equal(deliver_at(f, 0),
+                     0); /* nothing is delivered, because the bucket is empty after a change of the policy */
     assert_int_equal(deliver_at(f, 99), 0);
     assert_int_equal(core_deadline(f->core), NOW_MS + 100);
     assert_int_equal(deliver_at(f, 100), 1);
     assert_int_equal(deliver_at(f, 350), 2);
     assert_int_equal(deliver_at(f, 399), 0);
-    assert_int_equal(deliver_at(f, 3900), 5); /* not more than the burst is delivered */
+    assert_int_equal(deliver_at(f, 3900), 5); /* only as many tasks as the burst are delivered */
     assert_int_equal(deliver_at(f, 3999), 0);
     assert_int_equal(deliver_at(f, 4000), 1);
     for (size_t i = 1; i < leased_count; i++) assert_true(leased[i - 1].id < leased[i].id); /* in order */

@@ -154,12 +154,12 @@ static void a_due_task_goes_to_the_groups_that_match(void **state) { /* GROUP-1 
 static void a_task_that_matches_nobody_ends(void **state) { /* GROUP-1 */
     struct fx *f = *state;
     const uint64_t id = due_task(f);
-    /* Applies to all tasks that fall due from now on. */
+    /* The filter applies to all tasks that fall due from now on. */
     assert_int_equal(set_filter(f, "orders:all", "tag = 'none'"), TARRY__CODE__OK);
     assert_int_equal(share(f, id, NULL), TARRY__CODE__OK);
     const struct outcome *outcome = outcomes_by_id(f->core->outcomes, id);
     assert_int_equal(outcome->cause, TARRY__CAUSE__CAUSE_UNMATCHED);
-    assert_int_equal(outcome->deliveries, 0); /* no consumer has seen the task */
+    assert_int_equal(outcome->deliveries, 0); /* 0, because no consumer has seen the task */
     core_check(f->core);
 }
 
@@ -320,7 +320,7 @@ static void a_task_with_open_shares_is_not_redacted(void **state) {
 static void a_topic_and_a_group_have_rules(void **state) {
     struct fx *f = *state;
     assert_int_equal(set_filter(f, "orders:all", "*"), TARRY__CODE__NO_SUCH_QUEUE);
-    assert_null(queue_find(f->core, "orders:all")); /* no queue was created */
+    assert_null(queue_find(f->core, "orders:all")); /* the refused request has created no queue */
     assert_int_equal(set_filter(f, "orders", NULL), TARRY__CODE__OK);
     assert_int_equal(set_filter(f, "orders", "*"), TARRY__CODE__INVALID);
     assert_int_equal(set_filter(f, "orders:all", "tag = "), TARRY__CODE__INVALID);
@@ -345,7 +345,8 @@ static void a_topic_and_a_group_have_rules(void **state) {
     assert_string_equal(f->message, "there is no group orders:al: subscribe to one of orders:all");
     assert_int_equal(schedule_key(f, "orders:all", "o1", 0), 0);
     assert_int_equal(f->result, TARRY__CODE__INVALID);
-    assert_int_equal(set_filter(f, "orders:all:x", "*"), TARRY__CODE__INVALID); /* a group cannot be a topic */
+    assert_int_equal(set_filter(f, "orders:all:x", "*"),
+                     TARRY__CODE__INVALID); /* refused, because a group cannot be a topic */
     assert_int_equal(set_filter(f, "orders:all", ""), TARRY__CODE__OK);
     assert_int_not_equal(consumer(f, "orders"), 0);
     core_check(f->core);
@@ -367,7 +368,7 @@ static void the_number_of_groups_is_limited(void **state) { /* CAP-1 */
     core_check(f->core);
 }
 
-/* One operation for each task, and what the operations point to. */
+/* An operation for each task, and the messages to which it points. */
 #define MANY 2000u
 struct many {
     Tarry__Op ops[MANY], *pointers[MANY];

@@ -119,7 +119,7 @@ static void dead_letters_that_were_read_need_no_memory(void **state) { /* CAP-1 
     step(f, &made.event);
     assert_int_equal(f->code, TARRY__CODE__OK);
     assert_int_equal(f->result, TARRY__CODE__NOT_DONE);
-    assert_int_equal(f->id, DEAD + 1); /* the task that became a dead letter last */
+    assert_int_equal(f->id, DEAD + 1); /* of these tasks, the one that became a dead letter last */
 }
 
 static void what_can_never_fit_is_not_busy(void **state) { /* CAP-1 */
@@ -152,8 +152,8 @@ static void note_effects(struct fx *f) {
     if (f->effects.arena->used > most_effects) most_effects = f->effects.arena->used;
 }
 
-/* As many dead letters as one request may read, with operations that make two records each. core_step asserts
- * STEP_EFFECTS_MAX; half of it must suffice here, because deliveries follow. */
+/* The commit has as many dead letters as one request may read, and operations that make two records each. core_step
+ * asserts STEP_EFFECTS_MAX; half of it must suffice here, because deliveries follow. */
 static void the_largest_commit_stays_within_the_effects(void **state) { /* CALM-1 */
     struct fx *f = *state;
     enum { DEAD = FACTS_SIZE_MAX / (sizeof(struct row) + ARENA_ALIGN) };
@@ -180,7 +180,7 @@ static void the_largest_commit_stays_within_the_effects(void **state) { /* CALM-
     for (unsigned round = 0; round < 2; round++) {
         if (round == 1)
             add_cancel(OPS_PER_COMMIT_MAX - 1,
-                       "there is none"); /* the core decides all operations, then drops the draft */
+                       "there is none"); /* the core decides all operations, and then drops the draft */
         make_commit(f, &made, ++f->sequence, OPS_PER_COMMIT_MAX);
         made.commit.atomic = true;
         made.event.request.facts = (struct core_facts){.rows = rows, .count = DEAD, .wants = &want, .want_count = 1};
@@ -232,7 +232,7 @@ static void a_request_whose_arena_is_exhausted_is_refused(void **state) { /* CAL
     assert_int_equal(f->core->hold_count, 0);
 }
 
-/* A commit that names more stored tasks than one request may read. */
+/* The commit names more stored tasks than one request may read. */
 static void a_request_that_read_too_much_is_refused(void **state) {
     struct fx *f = *state;
     struct commit_event made;

@@ -117,7 +117,7 @@ static void late_tasks_expire_or_die_and_the_others_are_delivered(void **state) 
     fail_over_at(f, 7200 * S, 2);
     consume(f);
     assert_int_equal(leased_count, 2);
-    assert_int_equal(leased[0].id, before); /* this task was ready before the outage, so it is not affected */
+    assert_int_equal(leased[0].id, before); /* the task was ready before the outage, so it is not affected */
     assert_int_equal(leased[1].id, late);
     assert_int_equal(task_find(f->core, hours)->place, PLACE_ENDED);
     assert_int_equal(f->core->tally.queues[1].expired, 1);
@@ -163,7 +163,7 @@ static void an_outage_is_judged_by_the_policy_of_its_end(void **state) {
     assert_int_equal(task_find(f->core, old)->place, PLACE_ENDED);
 }
 
-/* A broker without requests is not an outage: a frame per second in the log proves that the broker runs. */
+/* A broker without requests is not an outage: a frame per second in the log proves that it runs. */
 static void tasks_that_wait_for_a_consumer_are_not_judged(void **state) {
     struct fx *f = *state;
     assert_int_equal(set_policy(f, 10 * S, 0, 0), TARRY__CODE__OK);
@@ -184,7 +184,7 @@ static void without_the_policy_nothing_is_recorded(void **state) {
     for (uint64_t at_ms = 20; at_ms <= 100; at_ms += 20) tick_at(f, at_ms); /* enough time for the log's seal */
     const uint64_t position = core_position(f->core);
     for (uint64_t at_ms = 200; at_ms <= 20 * S; at_ms += 100) tick_at(f, at_ms);
-    assert_int_equal(core_position(f->core), position); /* the broker did not write a frame every second */
+    assert_int_equal(core_position(f->core), position); /* no frame was written, although time passed */
     fail_over_at(f, 3700 * S, 2);
     assert_int_equal(f->core->queues[1].overdue_count, 0);
     consume(f);

@@ -13,8 +13,8 @@
 
 struct rig {
     struct core *core;
-    struct core *follower; /* a second core that replays the frames of `core`; NULL: none */
-    bool bound;            /* true: sessions end when the process ends */
+    struct core *follower; /* second core, which replays the frames of `core`; NULL: none */
+    bool bound;            /* true: the sessions end when the process ends */
     struct arena arena;
     struct core_effects effects;
     uint64_t now_ms;
@@ -170,7 +170,7 @@ static void credit_says_how_many_and_nothing_comes_without(void **state) {
     uint64_t session = subscribe(&rig, 0);
     assert_int_equal(delivered(&rig), 0);
     assert_int_equal(give_credit(&rig, session, 3), 3);
-    /* No second delivery, because only one is in flight at a time. */
+    /* There is no second delivery, because only one may be in flight at a time. */
     assert_int_equal(give_credit(&rig, session, 5), 0);
     sent(&rig, session, true);
     assert_int_equal(delivered(&rig), 5);
@@ -222,7 +222,7 @@ static void leases_stay_when_it_leaves_and_when_it_comes_back(void **state) {
     sent(&rig, session, true);
     leave(&rig, session);
     assert_int_equal(stats(&rig)->in_flight, 3);
-    assert_true(subscribe(&rig, session) == session); /* the session uses its old slot in the table */
+    assert_true(subscribe(&rig, session) == session); /* the session gets its old slot in the table again */
     /* The leased tasks are not sent again, because the session's consumers still have them. */
     assert_int_equal(delivered(&rig), 0);
     assert_int_equal(give_credit(&rig, session, 9), 1);

@@ -26,7 +26,7 @@ static Tarry__Code delete_queue(struct fx *f, const char *queue) {
     return commit(f, &op);
 }
 
-/* Makes a queue by setting its policy. No task ever ends in such a queue. */
+/* Makes a queue by setting its policy, so that no task ever ends in it. */
 static Tarry__Code set_policy(struct fx *f, const char *queue) {
     char *fields[] = {"max_attempts"};
     Tarry__Op op = TARRY__OP__INIT;
@@ -90,7 +90,7 @@ static Tarry__Code delete_and_forget(struct fx *f, const char *queue) {
     return commit(f, &op);
 }
 
-/* Like reply queues of a foreign protocol: within one millisecond 100,000 queues are made, each with a task that ends.
+/* Makes 100,000 queues within one millisecond, like reply queues of a foreign protocol, each with a task that ends.
  * Their endings are forgotten, and replies say so (CAP-1, TRUE-1). */
 static void queues_that_forget_are_made_without_end(void **state) {
     struct fx *f = *state;
@@ -185,7 +185,7 @@ static void a_later_queue_is_served_over_many_steps(void **state) {
     body.max_batch = BATCH_MAX;
     struct core_event stop = {.kind = CORE_STOP}, resume = {.kind = CORE_RESUME};
     for (unsigned i = 0; i < 8; i++) assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
-    step(f, &stop); /* the lanes connect while the core is stopped and nothing leaves */
+    step(f, &stop); /* with a stop, the lanes connect but nothing is delivered */
     for (unsigned i = 0; i < 8; i++, f->session--) {
         struct core_event up = {.kind = CORE_LANE_UP, .lane.session = f->session};
         step(f, &up);
@@ -217,7 +217,7 @@ static void a_place_waits_for_the_endings_of_its_queue(void **state) {
     assert_int_equal(core_queue_number(f->core, "a"), 0);
     assert_int_equal(cancel(f, id), TARRY__CODE__NOT_DONE);
     assert_true(outcomes_known_since(f->core->outcomes) > ended_ms);
-    assert_int_equal(set_policy(f, "a"), TARRY__CODE__TOO_LARGE); /* the only free place was taken */
+    assert_int_equal(set_policy(f, "a"), TARRY__CODE__TOO_LARGE); /* refused, because the only free place was taken */
     core_check(f->core);
 }
 
@@ -321,7 +321,7 @@ static void so_many_queues_are_waited_for_and_no_more(void **state) {
     says(f, "queues=");
     assert_int_equal(subscribe_to(f, own, 2), TARRY__CODE__OK);
     assert_int_equal(subscribe_to(f, own, 2),
-                     TARRY__CODE__OK); /* any number of consumers may wait for the same missing queues */
+                     TARRY__CODE__OK); /* accepted: any number of consumers may wait for the same missing queues */
     assert_int_equal(subscribe_to(f, own + 1, 2), TARRY__CODE__TOO_LARGE);
     assert_int_equal(unsubscribe(f), TARRY__CODE__OK);
     /* Another consumer still waits for the first queue. */
@@ -365,7 +365,7 @@ static void a_principal_creates_so_many_queues_and_no_more(void **state) {
     f->caller = &small;
     f->producer = of_small;
     assert_int_equal(schedule(f, "tarry.own", 1000),
-                     TARRY__CODE__OK); /* the broker's own queues do not count for any principal */
+                     TARRY__CODE__OK); /* accepted, because the broker's own queues do not count for any principal */
 }
 
 /* CAP-1 */

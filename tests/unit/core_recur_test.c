@@ -62,7 +62,7 @@ static void keep_frames(struct fx *f) {
     }
 }
 
-/* Returns a core that replayed everything. */
+/* Returns a core that has replayed all frames. */
 static struct core *replayed(const struct fx *f) {
     struct core *core = core_new(&f->options);
     for (size_t i = 0; i < frame_count; i++) {
@@ -92,7 +92,7 @@ static int set_up_recur(void **state) {
 static int tear_down_recur(void **state) {
     struct fx *f = *state;
     struct core *again = replayed(f);
-    assert_true(core_digest(again) == core_digest(f->core)); /* LOG-2: a follower and a start see the same */
+    assert_true(core_digest(again) == core_digest(f->core)); /* a follower and a start have the same state (LOG-2) */
     core_check(again);
     core_free(again);
     for (size_t i = 0; i < frame_count; i++) free(frames[i].body);
@@ -250,7 +250,7 @@ static void count_and_until_end_it(void **state) {
 static void the_last_missed_one_runs(void **state) {
     struct fx *f = *state;
     assert_int_equal(set_recur(f, every(10000)), TARRY__CODE__OK);
-    restart(f, 605000); /* during the outage, the 60 occurrences from 10 s to 600 s pass */
+    restart(f, 605000); /* during the outage, the 60 occurrences from 10 s to 600 s would fall due */
     due_are(1, (const unsigned[]){600, 610}, 2);
     assert_int_equal(missed, 59);
     assert_true(tasks[0].ended && !tasks[1].ended);
@@ -282,7 +282,7 @@ static void the_last_n_missed_ones_run(void **state) {
     due_are(1, (const unsigned[]){800, 900, 1000, 1100}, 4);
     assert_int_equal(missed, 7);
     set.missed_window_ms = 150000;
-    assert_int_equal(set_recur(f, set), TARRY__CODE__OK); /* the first occurrence is due in 100 s */
+    assert_int_equal(set_recur(f, set), TARRY__CODE__OK); /* the first occurrence falls due in 100 s */
     const size_t before = task_count;
     restart(f, 1000000 + RECUR_GRACE_MS + 1);
     assert_int_equal(task_count - before,
@@ -316,7 +316,7 @@ static void an_occurrence_is_skipped_while_one_is_open(void **state) {
     Tarry__RecurSet set = every(10000);
     set.overlap = "skip";
     assert_int_equal(set_recur(f, set), TARRY__CODE__OK);
-    elapse(f, 35000); /* the first occurrence waits for its end, because no consumer takes it */
+    elapse(f, 35000); /* the first occurrence waits without end, because no consumer takes it */
     due_are(0, (const unsigned[]){10, 20, 30, 40}, 4);
     assert_int_equal(skipped, 2);
     assert_true(!tasks[0].ended && tasks[1].ended && tasks[2].ended && !tasks[3].ended);
@@ -397,7 +397,7 @@ static void a_dead_occurrence_is_open_again_once_it_is_requeued(void **state) {
     consume(f);
     elapse(f, 1000);
     due_are(0, (const unsigned[]){10, 20, 30}, 3);
-    assert_int_equal(skipped, 0); /* an occurrence that is a dead letter does not prevent the next one */
+    assert_int_equal(skipped, 0); /* nothing is skipped, because an occurrence that is a dead letter is not open */
     assert_int_equal(bury(f, tasks[1].id), TARRY__CODE__OK);
     assert_int_equal(requeue(f, tasks[1].id), TARRY__CODE__OK);
     elapse(f, 10000);
@@ -413,7 +413,7 @@ static void a_cancelled_occurrence_is_left_out(void **state) {
     assert_int_equal(cancel(f, tasks[0].id), TARRY__CODE__OK);
     elapse(f, 25000);
     due_are(0, (const unsigned[]){10, 20, 30}, 3);
-    assert_int_equal(skipped, 0); /* a cancelled occurrence does not count as open */
+    assert_int_equal(skipped, 0); /* nothing is skipped, because a cancelled occurrence is not open */
 }
 
 /* ---- operators */
@@ -483,7 +483,7 @@ static void refusals_name_the_place_and_store_nothing(void **state) {
     set.rrule = "FREQ=DAILY;BYDAY=1MO";
     assert_int_equal(set_recur(f, set), TARRY__CODE__INVALID);
     says(f, "needs FREQ=MONTHLY or YEARLY");
-    elapse(f, 15000); /* the recurrence that was there goes on */
+    elapse(f, 15000); /* the recurrence that was set before continues */
     due_are(0, (const unsigned[]){10, 20}, 2);
 }
 
@@ -589,7 +589,7 @@ static void a_full_disk_delays_a_new_tzdata_without_a_busy_loop(void **state) {
     struct core_event tick = {.kind = CORE_TICK, .now = f->core->now, .no_room = true};
     core_step(f->core, &tick, &f->effects);
     assert_true(core_deadline(f->core) > f->now_ms);
-    elapse(f, 1000); /* there is room again */
+    elapse(f, 1000); /* by now there is room again */
     assert_string_equal(ended_key, "recur:r@2023-11-15T09:00:00Z");
     forget_frames(f, kept);
 }
@@ -634,7 +634,7 @@ static void without_room_on_the_disk_nothing_advances(void **state) {
     struct core_event tick = {.kind = CORE_TICK, .no_room = true};
     step(f, &tick);
     assert_int_equal(task_count, 1);
-    elapse(f, 1000); /* there is room again */
+    elapse(f, 1000); /* by now there is room again */
     due_are(0, (const unsigned[]){10, 20}, 2);
 }
 

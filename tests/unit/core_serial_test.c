@@ -118,7 +118,7 @@ static void a_task_that_comes_first_takes_the_place_of_the_offered_one(void **st
     deliver_at(f, 1);
     assert_int_equal(task_find(f->core, low)->place, PLACE_PARKED);
     assert_int_equal(task_find(f->core, high)->place, PLACE_READY);
-    assert_int_equal(cancel(f, high), TARRY__CODE__OK); /* the task with lower priority is ready then */
+    assert_int_equal(cancel(f, high), TARRY__CODE__OK); /* without this task, the one with lower priority is ready */
     assert_int_equal(task_find(f->core, low)->place, PLACE_READY);
     deliver_at(f, 2);
 }
@@ -135,7 +135,7 @@ static void the_next_task_leaves_however_the_lease_ends(void **state) {
     deliver_at(f, 1);
     assert_leased(2, ids);
     assert_int_equal(settle(f, &leased[1], TARRY__OP__OP_RELEASE),
-                     TARRY__CODE__OK); /* its due time is unchanged, so the same task is first again */
+                     TARRY__CODE__OK); /* the same task is first again, because its due time is unchanged */
     deliver_at(f, 2);
     assert_int_equal(leased_count, 3);
     assert_int_equal(leased[2].id, ids[1]);

@@ -21,7 +21,7 @@ struct rig {
     uint64_t sequence;
 };
 
-/* The effects stay until the next step. */
+/* Steps the core. The effects stay valid until the next step. */
 static void step(struct rig *rig, struct core_event event) {
     core_effects_reset(&rig->effects);
     event.now = (struct instant){.steady_ns = rig->now_ms * 1000000, .wall_ns = rig->now_ms * 1000000};
@@ -137,7 +137,7 @@ static void one_too_many_that_left_with_leases_is_told_to_wait(void **state) {
     }
     assert_int_equal(subscribe(&rig), 0);
     core_check(rig.core);
-    rig.now_ms += LEASE_MAX_MS + 1; /* the leases run out, and their places become free */
+    rig.now_ms += LEASE_MAX_MS + 1; /* after this time, the leases have ended and their places are free */
     for (int i = 0; i < LEFT_MAX; i++) step(&rig, (struct core_event){.kind = CORE_TICK});
     assert_true(subscribe(&rig) != 0);
     end(&rig);
@@ -188,7 +188,7 @@ static void a_lease_that_is_extended_after_its_session_left_lasts_as_long(void *
         assert_int_equal(rig.effects.appends.count, 0);
         rig.now_ms += LEASE_MAX_MS;
         step(&rig, (struct core_event){.kind = CORE_TICK});
-        assert_int_equal(rig.effects.appends.count, 1); /* the task is ready again, by a record in the log */
+        assert_int_equal(rig.effects.appends.count, 1); /* one record in the log says that the task is ready again */
         uint64_t next = subscribe(&rig);
         row = leave_with_a_lease(&rig, next);
         acked(&rig, &row);
@@ -219,7 +219,7 @@ static void a_consumer_that_beats_and_connects_nowhere_is_told(void **state) {
     rig.now_ms += 1000;
     assert_int_equal(heartbeat(&rig, session), TARRY__CODE__NO_SUCH_SESSION);
     rig.now_ms +=
-        SESSION_SILENCE_MS - 1; /* almost SESSION_SILENCE_MS passes without a heartbeat, and the session still exists */
+        SESSION_SILENCE_MS - 1; /* almost SESSION_SILENCE_MS without a heartbeat, so that the session still exists */
     step(&rig, (struct core_event){.kind = CORE_LANE_UP, .lane.session = session});
     assert_int_equal(heartbeat(&rig, session), TARRY__CODE__OK);
     rig.now_ms += SESSION_SILENCE_MS - 1;

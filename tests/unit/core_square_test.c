@@ -92,7 +92,8 @@ static void keys_that_were_chosen_to_lie_in_one_slot(void **state) { /* CALM-1 *
     struct fx *f = *state;
     enum { KEYS = 1024, SLOTS = 1 << 15 };
     with_shipped(f, MEMORY);
-    assert_int_equal(schedule(f, "orders", 600000), TARRY__CODE__OK); /* the queue gets number 1 */
+    assert_int_equal(schedule(f, "orders", 600000),
+                     TARRY__CODE__OK); /* this schedule creates the queue, which gets the number 1 */
     assert_int_equal(f->core->table_mask, SLOTS - 1);
     for (size_t i = 0, at = 0; at < KEYS; i++) {
         int size = snprintf(names[at], sizeof(names[at]), "%zu", i);
@@ -221,7 +222,7 @@ static void what_a_principal_has_pending_is_known(void **state) { /* CAP-1 */
     const struct core_caller any = {.name = "any", .pending_max = 1};
     assert_int_equal(pending_of(f->core, &any), 4091);
     f->caller = NULL;
-    add_schedule(0, "shop-new", "", 600000); /* a queue that is added later */
+    add_schedule(0, "shop-new", "", 600000); /* this queue is added later */
     visits_of_commit(f, 1);
     assert_int_equal(pending_of(f->core, &caller), 2047);
 }
@@ -245,7 +246,7 @@ static void add_queues(char letter, size_t count) {
     }
 }
 
-/* Each deletion is a commit of its own. */
+/* Deletes the queues, each in a commit of its own. */
 static void delete_queues(struct fx *f, char letter, size_t count) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__QueueDelete body = TARRY__QUEUE_DELETE__INIT;

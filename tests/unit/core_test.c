@@ -51,7 +51,7 @@ static void a_commit_out_of_bounds_is_refused(void **state) {
     uint64_t position = core_position(f->core);
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
         assert_int_equal(commit_as(f, cases[i].sequence, cases[i].oldest, ops, cases[i].count), cases[i].code);
-    assert_int_equal(core_position(f->core), position); /* nothing was recorded */
+    assert_int_equal(core_position(f->core), position); /* nothing has been recorded */
     assert_int_equal(commit(f, &op), TARRY__CODE__UNSUPPORTED);
     f->producer++;
     assert_int_equal(commit(f, &op), TARRY__CODE__FORGOTTEN);
@@ -99,7 +99,8 @@ static void who_is_asked_for_before_he_comes_stays_outside(void **state) { /* ON
     assert_int_equal(f->repeats, 0);
     uint64_t position = core_position(f->core);
     assert_true(position > asked); /* the refusal is recorded, so it is also true after a crash */
-    assert_int_equal(commit_as(f, 1, 1, ops, 1), TARRY__CODE__OK); /* the commit is still in flight */
+    assert_int_equal(commit_as(f, 1, 1, ops, 1),
+                     TARRY__CODE__OK); /* the commit itself arrives only now, after its outcome was queried */
     assert_int_equal(f->repeats, asked);
     assert_int_equal(ask_what_became_of(f, 1), TARRY__CODE__OK);
     assert_int_equal(f->repeats, asked);
@@ -194,7 +195,7 @@ static void so_many_purges_at_once_and_no_more(void **state) {
     assert_int_equal(purge(f), TARRY__CODE__NO_SUCH_QUEUE);
     assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__OK);
     for (unsigned i = 0; i < JOBS_MAX; i++)
-        assert_int_equal(purge(f), TARRY__CODE__OK); /* no result page arrives, so the purge does not continue */
+        assert_int_equal(purge(f), TARRY__CODE__OK); /* the purge does not continue, because no result page arrives */
     assert_int_equal(purge(f), TARRY__CODE__BUSY);
     says(f, "purges");
 }
@@ -219,7 +220,7 @@ static void a_subscription_out_of_bounds_is_refused(void **state) {
         bool is_good = i == sizeof(cases) / sizeof(*cases);
         Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
         body.queues = queues;
-        body.n_queues = is_good ? 2 : cases[i].queues; /* a queue named twice counts once */
+        body.n_queues = is_good ? 2 : cases[i].queues; /* a queue that is named twice counts once */
         body.prefetch = is_good ? PREFETCH_MAX : cases[i].prefetch;
         body.max_batch = is_good ? BATCH_MAX : cases[i].max_batch;
         body.lease_ms = is_good ? LEASE_MIN_MS : cases[i].lease_ms;
@@ -242,7 +243,7 @@ static void so_many_sessions_and_no_more(void **state) {
     f->resumes = 0;
     struct core_event gone = {.kind = CORE_LANE_GONE, .lane.session = f->session};
     step(f, &gone);
-    step(f, &gone); /* events of a session that does not exist are ignored */
+    step(f, &gone); /* ignored, because the session does not exist */
     gone.kind = CORE_LANE_UP;
     step(f, &gone);
     gone.kind = CORE_LANE_SENT;
@@ -411,7 +412,8 @@ static void an_index_that_makes_no_sense_is_not_believed(void **state) {
     queue.policy = &policy;
     assert_int_equal(core_restore_queue(core, &queue), 0);
     queue.number = 2;
-    assert_int_equal(core_restore_queue(core, &queue), CORE_NONSENSE); /* another queue has this name already */
+    assert_int_equal(core_restore_queue(core, &queue),
+                     CORE_NONSENSE); /* refused, because another queue has this name already */
 
     struct row row = {.id = 1, .queue = 1, .state = ROW_WAITING};
     assert_int_equal(core_restore_lease(core, &row), CORE_NONSENSE);
@@ -507,7 +509,8 @@ static void a_producer_used_right_after_a_standstill_is_not_idle(void **state) {
     f->now_ms += PRODUCER_IDLE_MS + 1;
     assert_int_equal(hello(f), TARRY__CODE__OK);
     f->producer = fresh;
-    assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__FORGOTTEN); /* the producer was idle for too long */
+    assert_int_equal(schedule(f, "orders", 1000),
+                     TARRY__CODE__FORGOTTEN); /* forgotten, because the producer was idle for too long */
 }
 
 static void a_log_that_makes_no_sense_is_not_believed(void **state) { /* LOG-2 */
@@ -524,7 +527,7 @@ static void a_log_that_makes_no_sense_is_not_believed(void **state) { /* LOG-2 *
     Tarry__StopPut stop = TARRY__STOP_PUT__INIT;
     Tarry__AlonePut alone = TARRY__ALONE_PUT__INIT;
     assert_int_equal(replay(NULL, 0), 0);
-    assert_int_equal(replay(NULL, 9), CORE_NONSENSE); /* the frame has a sequence, but no producer */
+    assert_int_equal(replay(NULL, 9), CORE_NONSENSE); /* refused, because the frame has a sequence but no producer */
     Tarry__Record records[] = {
         {.fact_case = TARRY__RECORD__FACT__NOT_SET},
         {.fact_case = TARRY__RECORD__FACT_PUT, .put = &put},

@@ -135,10 +135,10 @@ static void what_is_put_off_is_taken_once_the_leader_goes_on(void **state) { /* 
     f->load.first = &news;
     news.next = &call.item;
     core_turn_take(&f->turn, &f->load);
-    assert_true(goes_on_to(f, TURN_REFUSE)); /* the waiting client gets its answer; the other event waits */
+    assert_true(goes_on_to(f, TURN_REFUSE)); /* the waiting client gets its answer, and the other event waits */
     assert_ptr_equal(f->turn.item, &call.item);
     assert_false(goes_on_to(f, TURN_TAKE));
-    request.body_case = TARRY__REQUEST__BODY_STATS; /* a query is allowed */
+    request.body_case = TARRY__REQUEST__BODY_STATS; /* a query is not refused */
     call.item.next = NULL;
     f->load.first = &call.item;
     core_turn_take(&f->turn, &f->load);
