@@ -23,7 +23,7 @@ def unpacked(directory):
             try:
                 with open(os.path.join(parent, name), "rb") as file:
                     data = file.read()
-            except FileNotFoundError:  # a temporary file that was renamed or deleted
+            except FileNotFoundError:  # the file was temporary, and has been renamed or deleted
                 continue
             if name.endswith(".zst"):
                 data += subprocess.run(["zstd", "-dc"], input=data, stdout=subprocess.PIPE, check=True).stdout
@@ -55,7 +55,7 @@ class Redact(harness.Case):
             self.assertTrue(files_with(broker.data, token), token)
 
     def assert_gone(self, broker, tokens):
-        for name, data in unpacked(broker.data):  # one reading of each file for all tokens
+        for name, data in unpacked(broker.data):  # reads each file once for all tokens
             self.assertEqual([token for token in tokens if token.encode() in data], [], name)
 
     def fill(self, broker, mebibytes, queue="filler"):
@@ -133,7 +133,7 @@ class Redact(harness.Case):
     def test_what_moved_into_the_index(self):
         broker = self.make_broker(*SMALL, data=self.path("small")).start()
         kept = {}
-        for size in (0, 3000, 20000):  # sizes that fit into an LMDB page, use a page of their own, or several
+        for size in (0, 3000, 20000):  # sizes at which a content shares an LMDB page, has a page of its own, or needs several
             task, tokens = self.schedule(broker, f"order-{size}", size=size)
             kept[task] = tokens
         witness, witnessed = self.schedule(broker, "witness", size=3000)
@@ -144,7 +144,7 @@ class Redact(harness.Case):
         for task, tokens in kept.items():
             self.assertEqual(broker.one("get", "--id", task)["body"][:len(tokens[0])], tokens[0])
             broker.one("cancel", "--id", task)
-            for token in tokens:  # readable in the archive only: the index stores encrypted contents
+            for token in tokens:  # only the archive has readable contents, because the index stores encrypted ones
                 self.assertEqual([name[-8:] for name in files_with(broker.data, token)], [".seg.zst"])
         for number in filler[:40]:
             broker.one("cancel", "--id", number)
@@ -407,7 +407,7 @@ class Redact(harness.Case):
             _, tokens = self.schedule(broker, "order-1")
             broker.one("cancel", "orders", "order-1")
             answer = broker.one("redact", "orders", "order-1", "--reason", REASON, "--no-wait")
-            broker.kill()  # usually before the redaction is in the index
+            broker.kill()  # the kill usually comes before the redaction is in the index
             self.assertEqual(answer["count"], 1)
             broker.start()
             end = time.monotonic() + 20

@@ -266,7 +266,7 @@ class Signed(harness.Case):
         other = self.make_broker(*self.broker.arguments, data=again).start()  # the restored broker has a new member id, but the same signing key
         schedule_many(other, 5000, "later")
         second = self.path("second")
-        other.one("backup", second)  # a backup of a restored broker
+        other.one("backup", second)  # makes a backup of a restored broker
         self.prove(second)
         self.assertEqual(other.stop(), 0)
         self.assertGreater(len(self.segments(again)), len(self.segments(copy)))

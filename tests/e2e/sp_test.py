@@ -64,7 +64,7 @@ class Life(Sp):
             for at in range(len(message)):
                 rpc.peer.sendall(message[at:at + 1])
             self.assertEqual(rpc.hear()[:2], (1, OK))
-            rpc.peer.sendall(message * 50)  # fifty messages in one write
+            rpc.peer.sendall(message * 50)  # sends fifty messages in one write
             self.assertEqual([rpc.hear()[:2] for _ in range(50)], [(1, OK)] * 50)
 
     def test_a_hello_and_a_request_in_one_packet(self):

@@ -296,7 +296,7 @@ class Host:
     def prepare_etcd(self, unit):
         """Makes the directory that the etcd package would have made."""
         os.makedirs(self.there("/var/lib/etcd"), exist_ok=True)
-        environment = {"PATH": "/usr/bin:/bin", "ETCD_BCRYPT_COST": "4"}  # the cheapest password hash
+        environment = {"PATH": "/usr/bin:/bin", "ETCD_BCRYPT_COST": "4"}  # selects the cheapest password hash
         lines = unit.words("Service", "Environment")
         with open(self.there("/etc/default/etcd"), encoding="utf-8") as file:
             lines += file.read().split()

@@ -484,7 +484,7 @@ class Beside(Pushed):
         silent.wait(32)
         self.commit([("q", f"k{i}") for i in range(100)])
         late = max(int(request.headers["ce-tarrylatenessms"]) for request in self.target.wait(100))
-        self.assertEqual(len(silent.requests), 32)  # limit PUSH_HOST_REQUESTS_DEFAULT, for two queues with the same host together
+        self.assertEqual(len(silent.requests), 32)  # PUSH_HOST_REQUESTS_DEFAULT, which limits two queues with the same host together
         self.assertLess(late, 3000)
         wait_until("all acked", lambda: self.health()["acked"] == 100, 30)
         health = wait_until("the dead one rests", lambda: self.health("dead").get("resting_until_ms") and self.health("dead"), 30)

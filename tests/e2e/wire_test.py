@@ -187,7 +187,7 @@ class Port(Beside):
     def test_floods_of_resets_and_broken_upgrades(self):
         """F-21: after 1,500 failed connections no descriptor remains open."""
         while not self.worst_ms:
-            time.sleep(0.01)  # until the working client is connected
+            time.sleep(0.01)  # waits until the working client is connected
         before = len(os.listdir(f"/proc/{self.broker.process.pid}/fd"))
         for number in range(1500):
             peer = self.connect()
@@ -296,7 +296,7 @@ class Door(Beside):
             self.assertEqual(status(Sec_WebSocket_Key=key), 431 if len(key or "") > 16384 else 400, key)
         for protocol in (wire.LANE, "", None, "chat", f"x{wire.RPC}", "x" * 3000):
             self.assertEqual(status(Sec_WebSocket_Protocol=protocol), 400, protocol)
-        self.assertEqual(status(Sec_WebSocket_Protocol=f"chat, {wire.RPC}"), 101)  # a list that contains our protocol (RFC 6455, 4.2.2)
+        self.assertEqual(status(Sec_WebSocket_Protocol=f"chat, {wire.RPC}"), 101)  # accepted, because the list contains our protocol (RFC 6455, 4.2.2)
         for upgrade in ("h2c", "tls", "websocketx"):
             self.assertEqual(status(Upgrade=upgrade), 404, upgrade)  # the header is ignored, so this is a request for a page that does not exist
         self.assertEqual(status(Host=None), 400)

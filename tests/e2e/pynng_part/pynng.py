@@ -4,7 +4,7 @@ pynng.
 """
 import ctypes
 
-FLAG_ALLOC = 1  # nng allocates the received message
+FLAG_ALLOC = 1  # makes nng allocate the received message
 ETIMEDOUT = 5
 
 
