@@ -89,7 +89,7 @@ class Flood:
 
 
 def judge(broker, found):
-    """One round: each burden by itself, then all of them."""
+    """Measures one round: each burden by itself, and then all of them together."""
     found.setdefault("quiet", []).append(latency(broker))
     before_mib = memory_mib(broker)
     idlers = idle(broker)

@@ -26,7 +26,7 @@ import steady  # noqa: E402
 
 MEASURES = {"S1": loads.durable_schedules, "S2": loads.many_callers, "S3": loads.lone_call, "S4": loads.lateness, "S5": loads.due_at_once, "S6": loads.order_story,
             "S9": steady.measure, "S10": loads.pair}
-BOTH = ("S7", "S8")  # both rows come from one load
+BOTH = ("S7", "S8")  # the rows that come from one load
 OF_THE_DISK = ("S3", "S4")  # in these rows a call or a lease waits for one sync, so the sync is measured again right before
 FULL = {"pending": 100_000_000, "minutes": 30.0, "rounds": 3, "floor_s": 3}
 QUICK = {"pending": 1_000_000, "minutes": 0.25, "rounds": 1, "floor_s": 1}

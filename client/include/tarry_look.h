@@ -15,7 +15,7 @@ extern "C" {
 struct tarry_share {
     const char *queue; /* the group */
     uint64_t id;       /* id of the share, for requests about it alone */
-    const char *state; /* as in struct tarry_view */
+    const char *state; /* state of the share, as in struct tarry_view */
     uint32_t attempt;
     uint32_t deliveries;
     uint64_t delivered_ms; /* time of the last delivery; 0: never delivered */

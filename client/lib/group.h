@@ -26,7 +26,7 @@
 #define GROUP_WAIT_MS 2u
 #define GROUP_REST 256u
 
-struct group {             /* all zero: no caller is expected */
+struct group {             /* a group of zeros expects no caller */
     size_t returning;      /* number of callers that were woken and have not called again */
     uint64_t returning_ms; /* time after which woken callers are no longer expected to call again */
     uint64_t until_ms;     /* end of the gathering commit's wait; 0: it does not wait */

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct timer { /* all zero: not set */
+struct timer { /* a timer of zeros is not set */
     uint64_t at_ms;
     size_t place; /* index in the heap, from 1; 0: not set */
 };

@@ -181,7 +181,7 @@ class Mixture(Case):
         self.live(other, lambda broker: schedule(broker, ["e"]))
         shutil.rmtree(os.path.join(self.data, "index"))
         shutil.copytree(os.path.join(other, "index"), os.path.join(self.data, "index"))
-        said = " ".join(self.refused().log)  # which message depends on the lengths: the other history may have one more seal
+        said = " ".join(self.refused().log)  # the message depends on the lengths, because the other history may have one more seal
         self.assertTrue("do not belong together" in said or "the end of the log is lost" in said, said)
 
 

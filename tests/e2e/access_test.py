@@ -72,7 +72,7 @@ class Roles(Access):
         (PAIR, [], {*ROLES, "none"} - {"none"}),
         (PAIR, [(1, 2)], {"operate"}),
     )
-    # Each operation of a commit.
+    # Each operation of a commit, with the roles of which one is enough.
     OPERATIONS = (
         (schedule("q", "k", 60000), {"produce"}),
         ([(2, [(1, [(2, "q"), (3, "x")])])], {"produce"}),  # cancel

@@ -85,7 +85,7 @@ class Handler(harness.Case):
 
 
 class HandlerInALoop(Handler):
-    """The same tests with the handler and its callbacks called by the program's own event loop."""
+    """Runs the same tests, with the handler and its callbacks called by the program's own event loop."""
     HOW = ("loop",)
 
 

@@ -134,7 +134,7 @@ class Herds(Case):
         self.assertEqual(streams["old"].take(1)[0]["key"], "before")
         self.assertIn("overdue after an outage", self.broker.one("get", "dead", "k1")["reason"])
         outages = [entry["overdue"] for entry in self.broker.ok("audit", "--kind", "queue") if entry.get("overdue")]
-        self.assertEqual(len(outages), 3)  # one record for each of the three queues with such a policy
+        self.assertEqual(len(outages), 3)  # there is one record for each of the three queues with such a policy
         self.assertGreater(outages[0][0]["until_steady_ms"] - outages[0][0]["after_steady_ms"], 1500)
         moved = [entry for entry in self.broker.ok("audit", "--kind", "moved")]
         self.assertEqual({entry["reason"] for entry in moved}, {"overdue after an outage: spread"})

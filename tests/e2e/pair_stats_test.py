@@ -60,8 +60,8 @@ class Lag(pair.Case):
     def check_behind(self, had):
         before_ms = 0
         for frames, lag_bytes, lag_ms in self.lags(self.a):
-            # One frame less, because the follower may have the first one; there may be more, because one run of the
-            # tool can make several frames.
+            # The lag may be one frame less than the commits, because the follower may have the first one. It may be
+            # more, because one run of the tool can make several frames.
             self.assertGreaterEqual(frames, self.COUNT - 1)
             self.assertLessEqual(lag_bytes, self.status(self.a)["appended"] - had)
             self.assertGreaterEqual(lag_bytes, frames * FRAME_HEADER_SIZE)

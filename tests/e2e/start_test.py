@@ -133,7 +133,7 @@ class Start(Case):
         other.stop()
         other.start()  # once
         self.assertEqual(len([line for line in other.log if "event=founded_beside" in line]), 1)
-        os.chmod(self.directory, 0o1777)  # like /tmp: files beside the directory may belong to other users
+        os.chmod(self.directory, 0o1777)  # the permissions of /tmp: files beside the directory may belong to other users
         third = self.make_broker(data=self.path("third")).start()
         self.assertFalse([line for line in third.log if "founded_beside" in line])
 

@@ -395,7 +395,7 @@ static void redactions_and_purges_travel_alone(void **state) {
     /* Threads submit several of each kind, one after another. */
     static void *(*const calls[])(void *) = {purges, deletes, requeues};
     struct fake *fake = fake_start(NULL, 0);
-    fake->refuses_hello = true; /* all requests wait together */
+    fake->refuses_hello = true; /* makes all requests wait until Hello succeeds */
     tarry_client *client = client_to(fake->url, 1);
     pthread_t threads[THREADS];
     struct answers answers = {.ok = 0};

@@ -225,7 +225,8 @@ static void consumers_without_room_do_not_narrow_the_time_ahead(void **state) {
     assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);
     uint64_t before = f->core->visits;
     at(f, due_ms - AHEAD_MS);
-    assert_true(f->core->visits - before >= AHEAD_TAKERS_PER_LOOK_MAX); /* each of them counts as work */
+    assert_true(f->core->visits - before >=
+                AHEAD_TAKERS_PER_LOOK_MAX); /* each consumer that was visited counts as work */
     for (f->now_ms = due_ms - AHEAD_MS; f->now_ms < due_ms; f->now_ms++) at(f, f->now_ms);
     assert_int_equal(orders(f)->ahead_halvings, 0);
     assert_int_equal(session_find(f->core, session)->ahead_count, 1);

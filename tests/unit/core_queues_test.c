@@ -324,7 +324,7 @@ static void so_many_queues_are_waited_for_and_no_more(void **state) {
                      TARRY__CODE__OK); /* accepted: any number of consumers may wait for the same missing queues */
     assert_int_equal(subscribe_to(f, own + 1, 2), TARRY__CODE__TOO_LARGE);
     assert_int_equal(unsubscribe(f), TARRY__CODE__OK);
-    /* Another consumer still waits for the first queue. */
+    /* Refused, because another consumer still waits for the first queue. */
     assert_int_equal(subscribe_to(f, own + 2, 1), TARRY__CODE__TOO_LARGE);
 }
 
@@ -336,7 +336,7 @@ static void a_principal_creates_so_many_queues_and_no_more(void **state) {
     f->caller = &other;
     assert_int_equal(hello(f), TARRY__CODE__OK);
     assert_int_equal(schedule(f, "s.theirs", 1000),
-                     /* This queue belongs to another principal, although the first one may use it. */
+                     /* Accepted, because this queue belongs to another principal, although the first one may use it. */
                      TARRY__CODE__OK);
     const uint64_t of_other = f->producer;
     f->caller = &small;

@@ -305,7 +305,8 @@ static void a_list_knows_what_was_trimmed_meanwhile(void **state) { /* TRUE-1, F
     for (uint64_t i = 0; i < 5; i++) assert_int_equal(reply->tasks[i]->id, 2 * TRIM_PER_STEP_MAX + 1 + i);
 }
 
-/* This holds even if the tasks that come first in the list were changed last, and so would be examined last. */
+/* The list must be complete even if the tasks that come first in it were changed last, and so would be examined last.
+ */
 static void what_a_list_would_have_come_to_is_offered_as_it_is_trimmed(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     with_memory(f, 64u << 20);

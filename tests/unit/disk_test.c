@@ -244,7 +244,7 @@ static void a_descriptor_is_closed_whatever_close_says(void **state) {
     assert_int_equal(do_close(*state), 0);
 }
 
-/* Otherwise the write would be repeated for ever (F-3). */
+/* A write that transfers no bytes is an error. Otherwise it would be repeated for ever (F-3). */
 static void a_write_that_moves_nothing_is_an_error(void **state) {
     fail_next(PWRITE, UINT32_MAX, 0);
     assert_int_equal(do_write(*state), -EIO);

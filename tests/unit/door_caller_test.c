@@ -425,7 +425,7 @@ static void an_end_that_is_asked_for_comes_and_to_nobody_else(void **state) {
     assert_string_equal(hear(fds[0], NULL), "");
     await_dismissed(6, 1);
     uint64_t id;
-    int fd = dial_known(&id); /* this connection has the place of the first one */
+    int fd = dial_known(&id); /* this connection gets the place of the first one in the table */
     assert_int_equal(id & UINT16_MAX, ids[0] & UINT16_MAX);
     door_close(world.door, ids[0]);
     exchange(fd);

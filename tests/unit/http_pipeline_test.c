@@ -18,14 +18,14 @@
 #define ID 7u
 
 struct commit {
-    gateway_reply *reply; /* NULL: replied, or forgotten */
+    gateway_reply *reply; /* callback for the reply; NULL: the gateway has replied, or the commit is forgotten */
     void *argument;
     char key[32];
     Tarry__Op__OpCase kind;
 };
 
 static struct {
-    char *out; /* the bytes that the client has got */
+    char *out; /* bytes that the client has received */
     size_t out_size;
     bool finished, killed, upgraded;
     struct commit commits[COMMITS_MAX];
@@ -314,7 +314,8 @@ static void responses_have_the_order_of_the_requests(void **state) {
 static void a_connection_has_a_bounded_number_under_way(void **state) {
     say_schedules(0, 40);
     assert_sent(0, HTTP_PIPELINED_MAX);
-    for (unsigned i = 1; i < HTTP_PIPELINED_MAX; i++) ok(i); /* these responses wait, and are counted, too */
+    for (unsigned i = 1; i < HTTP_PIPELINED_MAX; i++)
+        ok(i); /* these responses wait for the first one, and count as under way */
     assert_sent(0, HTTP_PIPELINED_MAX);
     ok(0);
     assert_sent(0, 2 * HTTP_PIPELINED_MAX);
@@ -341,7 +342,8 @@ static void the_bytes_of_a_connection_are_bounded(void **state) {
     for (unsigned i = 0; i < HTTP_PIPELINED_MAX; i++) ok(i);
 }
 
-/* Requests that begin when all earlier ones have their responses, and before which no later one begins. */
+/* Requests that begin only when all earlier ones have their responses. No later request begins before such a request
+ * has its own. */
 static void a_barrier_is_passed_alone(void **state) {
     static const char *const barriers[] = {
         "GET /v1/tasks/1 HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -388,7 +390,7 @@ static void a_commit_that_is_not_plain_begins_alone(void **state) {
         say(text);
         assert_sent(0, 1);
         ok(0);
-        assert_sent(0, i == 0 ? 2 : 3); /* behind a commit with a key, which takes several steps, none begins */
+        assert_sent(0, i == 0 ? 2 : 3); /* no request begins behind a commit with a key, which takes several steps */
         ok(1);
         assert_sent(0, 3);
         ok(2);
@@ -406,7 +408,7 @@ static void a_body_that_has_not_come_whole_begins_nothing(void **state) {
     text[size - 1] = '\0';
     say(text);
     assert_sent(0, 1);
-    assert_int_equal(world.held, 0); /* the second has not begun beside the first */
+    assert_int_equal(world.held, 0); /* the second request has not begun while the first one is under way */
     say((const char[]){last, '\0'});
     ok(0);
     assert_sent(0, 2);
@@ -432,8 +434,8 @@ static void a_refused_request_is_answered_in_its_place(void **state) {
 
 static void nothing_begins_behind_the_end(void **state) {
     static const char *const ends[] = {
-        "Connection: close\r\n", /* ends after its response */
-        "Host: x\r\n",           /* malformed, because a second Host may be read differently */
+        "Connection: close\r\n", /* ends the connection after its response */
+        "Host: x\r\n",           /* malformed: a second Host, which another server may read differently */
     };
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         char text[1024] = "";
@@ -567,7 +569,7 @@ static void without_a_timer_it_is_told(void **state) {
     soon(0);
     soon(1);
     assert_got("503 503");
-    say_schedules(2, 1); /* the connection goes on */
+    say_schedules(2, 1); /* the connection stays open after the refusals */
     ok(2);
     assert_got("503 503 201 k2");
 }
@@ -575,11 +577,11 @@ static void without_a_timer_it_is_told(void **state) {
 static void what_is_sent_again_keeps_its_order(void **state) {
     say_schedules(0, 3);
     soon(2);
-    assert_null(world.timeout); /* the others may be executed yet */
+    assert_null(world.timeout); /* the other commits may still be executed, so no request is repeated yet */
     soon(0);
     say_schedules(3, 1);
     soon(1);
-    assert_int_equal(world.sent, 3); /* none begins before those that are put off */
+    assert_int_equal(world.sent, 3); /* no new request begins before the postponed ones */
     pass_time();
     assert_int_equal(world.sent, 7);
     for (unsigned i = 0; i < 4; i++) assert_int_equal(world.commits[3 + i].key[1], '0' + i);
@@ -594,7 +596,7 @@ static void what_was_overtaken_is_not_sent_again(void **state) {
     soon(2);
     assert_got("");
     soon(3);
-    assert_got("503 201 k1"); /* the first would take effect behind the second */
+    assert_got("503 201 k1"); /* refused and not sent again, because it would take effect after the second one */
     pass_time();
     assert_int_equal(world.sent, 6);
     assert_string_equal(world.commits[4].key, "k2");

@@ -86,7 +86,8 @@ static int rename_and_ask(void *context, const char *from, const char *to) {
         atomic_store(&opened_next, false);
         assert_int_equal(log_fits(log_renaming, log_end(log_renaming), 1 << 20), -EINPROGRESS);
         for (int i = 0; i < RENAME_LASTS_MS && !atomic_load(&opened_next); i++) usleep(1000);
-        /* Otherwise the preparer would empty the segment that the writer uses. */
+        /* No thread may open the next segment's file yet, or the preparer would empty the segment that the writer uses.
+         */
         assert_false(atomic_load(&opened_next));
     }
     return disk_posix.rename(context, from, to);
