@@ -91,7 +91,7 @@ static void scan_value(struct json_scan *scan, char c) {
     if ((c == '}' || c == ']') && scan->depth > 0) scan->depth--;
 }
 
-/* Bytes outside of strings that scan_value or a string's begin need. */
+/* Bytes outside of strings that scan_value or the beginning of a string handles. The scan skips all others. */
 static const bool weighs[256] = {
     [','] = true, [':'] = true, ['{'] = true, ['['] = true, ['}'] = true, [']'] = true, ['"'] = true};
 

@@ -217,7 +217,7 @@ static bool take_priority(struct quick *quick) {
     return true;
 }
 
-/* Notes the member. Returns false if it, or another one in its place, was given before. */
+/* Notes that the member was given. Returns false if it, or another member in its place, was given before. */
 static bool see(struct quick *quick, unsigned what) {
     bool is_new = (quick->seen & what) == 0;
     quick->seen |= what;

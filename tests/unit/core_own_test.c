@@ -6,7 +6,7 @@
 #include "state.h"
 #include "tasks.h"
 
-#define LEASE_MS 30000u /* of the queue (core_alone.h) */
+#define LEASE_MS 30000u /* lease duration of the queue in ms (core_alone.h) */
 
 static struct row leased; /* the last delivery */
 static size_t leased_count;
@@ -96,7 +96,7 @@ static void more_or_fewer_attempts_than_the_queue(void **state) {
     Tarry__Policy policy = TARRY__POLICY__INIT;
     policy.max_attempts = 2;
     set_policy(f, &policy);
-    const uint32_t most[] = {1, 0, 5}; /* 0: the queue's */
+    const uint32_t most[] = {1, 0, 5}; /* own max_attempts of each task; 0: that of the queue */
     for (size_t i = 0; i < 3; i++) {
         const uint64_t id = schedule_own(f, (struct own){.max_attempts = most[i]});
         if (i == 0) consume(f, 0);
@@ -113,7 +113,8 @@ static void more_or_fewer_attempts_than_the_queue(void **state) {
 
 static void a_lost_lease_counts_to_its_attempts(void **state) {
     struct fx *f = *state;
-    const uint64_t id = schedule_own(f, (struct own){.max_attempts = 1, .lease_ms = 50}); /* the queue has no limit */
+    const uint64_t id = schedule_own(f, (struct own){.max_attempts = 1,
+                                                     .lease_ms = 50}); /* the queue itself has no limit of attempts */
     consume(f, 0);
     deliver_at(f, 0);
     deliver_at(f, 49);
@@ -138,7 +139,8 @@ static void its_backoff_replaces_the_first_delay(void **state) {
         {40, {40, 80, 160, 320}},
         {3000, {3000, 5000, 5000, 5000}},
         {7000,
-         {7000, 7000, 7000, 7000}}, /* more than the queue's backoff_max: it does not shorten what was asked for */
+         {7000, 7000, 7000,
+          7000}}, /* longer than the queue's backoff_max, which does not shorten a task's own backoff */
     };
     uint64_t at_ms = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -178,7 +180,8 @@ static void its_lease_replaces_the_queues(void **state) {
     assert_int_equal(row_of(f, id)->lease_deadline_ms, NOW_MS + 7 + 90000);
     (void)schedule_own(f, (struct own){0});
     deliver_at(f, 8);
-    assert_int_equal(leased.lease_deadline_ms, NOW_MS + 7 + LEASE_MS); /* leased when it was scheduled */
+    assert_int_equal(leased.lease_deadline_ms,
+                     NOW_MS + 7 + LEASE_MS); /* the lease began 7 ms after the start, when the task was scheduled */
 }
 
 static void a_consumer_that_asks_for_a_lease_gets_that(void **state) {

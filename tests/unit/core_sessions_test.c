@@ -227,7 +227,7 @@ static void a_consumer_that_beats_and_connects_nowhere_is_told(void **state) {
     end(&rig);
 }
 
-#define HELD 100u /* several times as many as are prefetched at once (mark_seen) */
+#define HELD 100u /* number of held tasks; several times as many as are prefetched at once (mark_seen) */
 
 /* Subscribes a consumer that receives `held` tasks. */
 static uint64_t hold_many(struct rig *rig, uint64_t *ids, size_t held) {
@@ -286,7 +286,7 @@ static void whatever_order_tasks_were_seen_in_they_are_marked(void **state) { /*
     leave(&rig, other, NULL, 0, 0, HELD);
     rig.now_ms += 3600000;
     session = hold_many(&rig, all, 2 * HELD);
-    leave(&rig, session, NULL, 0, 0, 2 * HELD); /* the marks are gone */
+    leave(&rig, session, NULL, 0, 0, 2 * HELD); /* no task is marked as seen any more */
     end(&rig);
 }
 

@@ -17,7 +17,7 @@
 struct fx {
     char directory[64];
     struct index *index;
-    uint64_t producer, floor; /* of the next frames */
+    uint64_t producer, floor; /* producer of the next frames, and its floor */
     uint64_t position;
     uint32_t queues;
 };
@@ -190,7 +190,8 @@ static void commits_task(struct fx *f, uint64_t sequence, uint32_t max_attempts)
     absorb(f, &record, sequence);
 }
 
-/* Likewise, so that a program that does not know a task's own attempts refuses the directory (OWN-1). */
+/* An index with a task's own settings has another format version, so that a program that does not know them refuses the
+ * directory (OWN-1). */
 static void an_index_with_a_tasks_own_settings_has_its_own_version(void **state) { /* F-14 */
     struct fx *f = *state;
     producer_comes(f);

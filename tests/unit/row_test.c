@@ -109,7 +109,7 @@ static void the_hash_sees_every_field(void **state) {
         made.row.key_size |= 1, made.row.reason_size |= 1,
             made.row.serial_size |=
             3;                   /* has its two lowest bits set, so that flipping one of them makes the size smaller */
-        made.row.has_own = true; /* otherwise the hash does not include the task's own settings, which are 0 */
+        made.row.has_own = true; /* without has_own, the hash does not include the task's own settings, which are 0 */
         uint64_t hash = row_hash(&made.row);
         assert_int_not_equal(hash, 0);
         SEEN(id);
