@@ -165,7 +165,7 @@ uint64_t queue_hash(const Tarry__QueuePut *queue);
 /* Returns a definition's contribution to the digest; never 0. Covers space, name, value and version. */
 uint64_t definition_hash(const Tarry__DefinitionPut *put);
 
-/* Returns the hash of a recurrence's state for the digest, and that of what was set; never 0. */
+/* Return a recurrence's hash for the digest: that of its state, and that of what was set. Never 0. */
 uint64_t recur_hash(uint64_t number, const Tarry__RecurState *state);
 uint64_t recur_set_hash(const Tarry__RecurSet *set);
 #define RECUR_NUMBER_MAX (UINT64_MAX / 4) /* highest number of an occurrence in a record; the lowest is 1 */

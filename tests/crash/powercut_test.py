@@ -14,7 +14,7 @@ OTHER_SYNCS = "log.fsync+index.fdatasync+index.fsync+archive.fsync+data.fsync"
 
 
 class PowerCut(Campaign):
-    """F-1, F-10: power failures during the workload."""
+    """F-1, F-10: the power fails during the workload. No reply or delivery may have left too early."""
 
     def test_f10_before_an_answer_or_a_delivery_leaves(self):
         self.every_call("net.sendmsg", "cut", 5, check=must_be_killed, but_last=True)

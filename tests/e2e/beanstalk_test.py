@@ -197,8 +197,8 @@ class Beanstalk(Case):
         self.assertLess(self.wakes_of("tarry-reader") - before, 100, "looks at four tubes of 128 jobs each")
 
     def test_commands_behind_a_reserve_wait_for_it(self):
-        """A worker waits for a query that another worker has sent. Its reserve counts as running, so its next commands wait.
-        Otherwise they would run at the same time, and a later answer to the reserve would end one of them.
+        """A worker waits for a query that another worker has sent. Meanwhile its reserve counts as running, so its next
+        commands wait. If they ran, the later answer to the reserve could end one of these commands instead.
         """
         workers = [self.client() for _ in range(16)]
         for worker in workers:

@@ -336,7 +336,7 @@ class Session:
         self.id, self.lane, self.secret = number(fields, 1), number(fields, 2), fields[3][-1]
 
     def dial(self, secret=None, lane=None, **options):
-        """Connects the lane. `secret`: the one of another session; "": none."""
+        """Connects the lane. `secret`: a secret to use instead of the session's own; "": none."""
         secret = self.secret.hex() if secret is None else secret
         headers = [f"Authorization: Bearer {secret}"] if secret else []
         path = f"/lane/{self.lane if lane is None else lane}"
