@@ -70,7 +70,7 @@ struct tarry_consumer_options {
      * the handler for one task at a time. The handler may make blocking calls. It cannot close its consumer. */
     tarry_handler_fn handler;
     void *arg;                /* passed to `handler` and `settled` */
-    tarry_settled_fn settled; /* NULL: the broker's answers to verdicts are not reported */
+    tarry_settled_fn settled; /* receives the broker's answer to each verdict; NULL: the answers are not reported */
     /* Limits tarry_consumer_open; TARRY_FOREVER: waits until a broker accepts or refuses the consumer. */
     struct tarry_call call;
     uint64_t reserved[6]; /* for later versions; must be 0 */

@@ -19,7 +19,7 @@ struct tarry_share {
     uint32_t attempt;
     uint32_t deliveries;
     uint64_t delivered_ms; /* time of the last delivery; 0: never delivered */
-    uint64_t ended_ms;     /* 0: it has not ended */
+    uint64_t ended_ms;     /* time at which the share ended; 0: it has not ended */
 };
 
 /* One task as the broker knows it. The library owns the memory; strings are valid as long as the view. */
@@ -92,7 +92,7 @@ struct tarry_list_options {
     const char *prefix;     /* only keys that begin with this; NULL: all tasks */
     size_t prefix_size;     /* bytes; 0: strlen(prefix) */
     uint64_t limit;         /* limit for the number of tasks; 0: none */
-    struct tarry_call call; /* for each page request */
+    struct tarry_call call; /* settings of each page request */
     uint64_t reserved[6];   /* for later versions; must be 0 */
 };
 /* Opens a list. No request is sent yet. `options` is copied. The caller closes *out_list. One thread at a time may

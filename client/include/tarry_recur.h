@@ -56,7 +56,8 @@ enum tarry_recur_what {
     TARRY_RECUR_TRIGGER = 2, /* makes one occurrence now, besides the others; the result has its id */
     TARRY_RECUR_DELETE = 3   /* cancels the next occurrence; earlier ones stay */
 };
-/* TARRY_NOT_DONE with outcome unknown: the queue has no such recurrence. */
+/* Pauses, resumes, triggers or deletes a recurrence. TARRY_NOT_DONE with the outcome TARRY_UNKNOWN: the queue has no
+ * such recurrence. */
 TARRY_API int tarry_recur_do(tarry_client *client, const char *queue, const char *name, enum tarry_recur_what what,
                              const struct tarry_call *call, struct tarry_result *out_result);
 
