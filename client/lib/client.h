@@ -375,7 +375,7 @@ bool slot_send(tarry_client *client, struct slot *slot, struct request *request,
 struct request *slot_release(tarry_client *client, struct slot *slot);
 /* Returns the slot whose request this reply belongs to; NULL: no request waits for it. */
 struct slot *slot_of(tarry_client *client, uint32_t tag);
-/* Number of blocking calls in the sent commits that contain only blocking calls. */
+/* Returns the number of blocking calls in those sent commits that contain only blocking calls. */
 size_t slots_callers(const tarry_client *client);
 /* True: a request has been sent and has no reply. */
 bool slots_busy(const tarry_client *client);

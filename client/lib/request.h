@@ -116,8 +116,8 @@ struct request {
     uint64_t sent_ms;
     uint64_t busy_since_ms; /* time of the first BUSY refusal of a call; 0: none */
     Tarry__Code refused;    /* code of the last reply, if that reply allows a retry; otherwise OK */
-    uint32_t sent_over;     /* link.serial at the last send */
-    /* link.address at the last send */
+    uint32_t sent_over;     /* value of link.serial at the last send */
+    /* value of link.address at the last send */
     size_t sent_to;
     /* The reply. */
     uint64_t at_least; /* log position that a read's answer must include, as in struct tarry_call */

@@ -95,7 +95,7 @@ static void an_error_names_its_place(void **state) {
     wrong_at("* or exists tag", 3, "expected the end, and or or");
 }
 
-/* CALM-1: the reader's stack is bounded. */
+/* Nesting is limited, so that the stack of the reader is bounded (CALM-1). */
 static void nesting_is_bounded(void **state) {
     (void)state;
     char filter[FILTER_SIZE_MAX + 1] = "";

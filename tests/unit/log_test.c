@@ -469,7 +469,8 @@ static int allocate_or_fail(void *context, int handle, uint64_t size) {
     return disk_posix.allocate(context, handle, size);
 }
 
-/* F-4: a full disk is reported and tried again. It is no error while the space is not needed. */
+/* F-4: if the disk is full, the preparation of a segment is reported and tried again. Nothing fails before the segment
+ * is needed. */
 static void preparing_is_tried_again(void **state) {
     struct fixture *f = *state;
     struct disk disk = disk_posix;
