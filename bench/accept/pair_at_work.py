@@ -38,7 +38,7 @@ class Producer(threading.Thread):
             self.calls.append((asked_ms, time.time() * 1000))
 
     def longest_ms(self, since):
-        """Returns the longest of the calls that ended after the first `since` ones."""
+        """Returns the longest duration of a call, without the first `since` calls."""
         return max(answered - asked for asked, answered in self.calls[since:])
 
     def end(self):

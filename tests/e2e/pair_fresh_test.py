@@ -140,8 +140,9 @@ class Fresh(pair.Case):
         self.wait_for("it proves again", lambda: self.get(self.b, "first", "--staleness", "500ms").status == 0)
 
     def test_what_lay_in_a_socket_proves_nothing_younger(self):
-        """The follower is stopped while a reply of the primary is unread in its socket: that reply proves only the time of its
-        question."""
+        """The follower is stopped while a reply of the primary is unread in its socket. The reply proves that the follower was
+        fresh at the time of its question, and not at the time at which it reads the reply.
+        """
         self.start_pair()
         self.freeze_leader_word()
         self.wait_for("it refuses", lambda: self.get(self.b, "first", "--staleness", "200ms").status != 0)

@@ -313,7 +313,8 @@ static void chunk_extensions_and_trailers_are_passed_over(void **state) {
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) assert_int_equal(chunk(bad[i], out), HEAD_BAD);
 }
 
-/* The limit is for all extensions of a body together: many chunks with short extensions cannot exceed it in sum. */
+/* The limit applies to the sum of all extensions in a body, so that many chunks with short extensions cannot exceed it.
+ */
 static void chunk_extensions_and_trailers_are_bounded(void **state) {
     (void)state;
     static const struct {
