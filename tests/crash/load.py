@@ -109,7 +109,7 @@ class Load:
                 self.ledger.acked(delivery["id"], arrived_ms)
 
     def drive(self):
-        """Sends about 300 schedules a second, and cancels and moves of tasks that may or may not have been delivered."""
+        """Sends about 300 schedules a second. Also cancels and moves tasks, some of which may have been delivered already."""
         recent = []
         while self.running:
             for _ in range(self.random.randrange(1, 25)):

@@ -148,8 +148,8 @@ class TwoHosts(unittest.TestCase):
         self.revoke()
 
     def change_tokens(self, command, count):
-        """Runs the command on a, and on b by the block that copies the file. When this returns, both brokers have read the
-        file.
+        """Runs the command on a, and then the documented commands that copy the file to b. When this returns, both brokers
+        have read the file.
         """
         self.a.run(command)
         self.play(self.a, "tokens to b")

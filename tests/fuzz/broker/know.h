@@ -22,8 +22,8 @@ struct know *know_new(struct random *random);
 void know_free(struct know *know);
 /* Learns from a packed message. Returns false if the bytes are not such a message. */
 bool know_learn(struct know *know, const ProtobufCMessageDescriptor *descriptor, const void *data, size_t size);
-/* Returns a fact that shares at least one name with the message. Returns NULL if no such fact is known, or, sometimes,
- * to use none. The caller frees it. */
+/* Returns a fact that shares at least one name with the message. Returns NULL if no such fact is known, and sometimes
+ * on purpose. The caller frees the fact. */
 ProtobufCMessage *know_fact(struct know *know, const ProtobufCMessageDescriptor *about);
 /* Finds the fact's value for this field. `*out_place` is its place in memory; its type is `field->type`. */
 bool know_value(const ProtobufCMessage *fact, const ProtobufCFieldDescriptor *field, const void **out_place);
