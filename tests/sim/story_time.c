@@ -135,7 +135,8 @@ static void a_start_a_year_later_is_not_believed_until_somebody_says_so(void **s
     subscribe(f->worker, "orders");
     SIM_SKIP(f);
     SIM_ELAPSE(f, 2 * HOUR_MS + 10000);
-    /* No stampede follows: the delay ends after its two hours, and the absolute time waits. */
+    /* The jump makes no task due: the task with a delay is due after its two hours, and the task with an absolute time
+     * still waits. */
     SIM_TRACE(f, "[1121] broker append #12 session\n"
                  "[1130] broker durable #11\n"
                  "[1140] broker durable #12\n"

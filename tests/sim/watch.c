@@ -478,7 +478,7 @@ static bool is_parked(const struct flat *head, const struct row *row, const stru
 /* Checks that no earlier due task of the same queue, base and priority is left behind. */
 static void check_overtaken(const struct watch *watch, const struct flat *head, const struct row *leased,
                             uint64_t before) {
-    /* What a sharer gets before its due time waits in the groups, in order, until it is due. */
+    /* Tasks that a sharer gets before their due time wait in the groups, in order, until they are due. */
     const uint64_t now_ms = (leased->base == ROW_WALL ? head->wall_ns : head->steady_ns) / NS_PER_MS;
     if (session_is_sharer(leased->session) && leased->due_ms > now_ms) return;
     for (uint64_t id = 1; id < head->next_id; id++) {
