@@ -212,8 +212,9 @@ static void note_limits(struct watch *watch, const struct flat *head, const Tarr
     if (!is_same) empty_bucket(watch, put->number, now_ns);
 }
 
-/* Checks that in each window that ends with this lease, at most burst + rate * window tasks were leased; since the
- * bucket was empty, at most rate * window. This check counts every window; the broker stores one time. */
+/* Checks that in every window that ends with this lease, at most burst + rate * window tasks were leased. From the time
+ * at which the bucket was last empty, at most rate * time may be leased, without the burst. This check looks at every
+ * window, while the broker stores a single time. */
 static void law_of_rate(struct watch *watch, const Tarry__Policy *policy, uint32_t number, uint64_t now_ns) {
     struct watch_rate *rate = &watch->rates[queue_place(number)];
     if (!policy->rate || rate->number != number || rate->count == WATCH_LEASES_MAX) return;

@@ -146,7 +146,8 @@ static void what_waits_for_room_says_since_when_and_why(void **state) {
     fake_stop(fake);
 }
 
-/* Any reply that ends the call also ends the report that the client waits, whatever the reply's code is. */
+/* After a reply that ends the call, whatever its code, tarry_busy_ms is 0: the client no longer reports that it waits.
+ */
 static void a_last_refusal_ends_the_wait_for_room(void **state) {
     const enum deed script[] = {LOSE_ANSWER, SAY_BUSY, FORGET};
     struct fake *fake = fake_start(script, 3);
