@@ -1,9 +1,8 @@
-/* cmd_select.c: tarry select shift, cancel and resume: change all waiting tasks of a queue that match.
- *
- * A job has two steps. First the tool lists the tasks and writes FILE: a line for each task, with its new due time.
- * Then it sends the changes in batches, and after each batch writes to FILE.at how many lines are done. A job that was
- * interrupted goes on with `resume`. FILE exists only when it is complete, and no list is read while tasks move, so no
- * task is shifted twice: a batch that is sent again moves its tasks to the same times. */
+/* cmd_select.c: tarry select shift, cancel and resume: change all waiting tasks of a queue that match. A job has two
+ * steps. First the tool lists the tasks and writes FILE: a line for each task, with its new due time. Then it sends the
+ * changes in batches, and after each batch writes to FILE.at how many lines are done. `resume` continues an interrupted
+ * job. FILE exists only when it is complete, and no list is read while tasks move, so no task is shifted twice: a batch
+ * that is sent again moves its tasks to the same times. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -102,8 +101,8 @@ struct job {
     bool cancels;
     FILE *file;
     uint64_t tasks;                     /* number of tasks in the file */
-    uint64_t done, changed, left;       /* left: the broker refused the change of the task */
-    char cluster[CLUSTER_WORD_MAX + 1]; /* id of the cluster whose tasks these are */
+    uint64_t done, changed, left;       /* < left: number of tasks whose change the broker refused */
+    char cluster[CLUSTER_WORD_MAX + 1]; /* < id of the cluster to which the tasks belong */
 };
 
 static int fail(const char *path) {
@@ -238,7 +237,7 @@ static int job_open(struct job *job) {
     return 0;
 }
 
-/* Runs the job from the point that FILE.at names. */
+/* Runs the job from the position in FILE.at on. */
 static int job_run(struct tool *tool, struct job *job) {
     char cluster[CLUSTER_WORD_MAX + 1];
     int status = job_open(job);
@@ -283,7 +282,7 @@ static bool has_attribute(const struct tarry_view *view, const char *wanted) {
 }
 
 /* Reads the task's attributes and compares them with --attr. A task that has ended meanwhile does not match. Returns an
- * exit status. */
+ * exit status, and the result in *out. */
 static int matches(struct tool *tool, const struct selection *selection, uint64_t id, bool *out) {
     const struct args *args = selection->args;
     struct tarry_view *view = NULL;

@@ -32,7 +32,8 @@ class Select(Case):
         self.assertEqual((dry[-1], len(dry)), ({"result": "dry_run", "tasks": 2300}, 11))
         self.assertEqual((dry[0]["key"], dry[0]["due_ms"], dry[0]["new_due_ms"]), ("k100", before["k100"], before["k100"] + HOUR_MS))
         self.assertEqual(self.due(), before)
-        # 1000 s are less than the span of the selected tasks, so moved tasks match again. They are not moved twice.
+        # 1000 s are less than the range of the selected due times, so moved tasks match again. They are not moved
+        # twice.
         self.assertEqual(self.broker.one("select", "shift", "q", "--by", "1000s", *selected, "--job", self.job), {"result": "done", "tasks": 2300, "moved": 2300, "left": 0})
         expected = {key: due_ms + (1000000 if 100 <= int(key[1:]) < 2400 else 0) for key, due_ms in before.items()}
         self.assertEqual(self.due(), expected)
