@@ -143,7 +143,8 @@ static Tarry__Op *random_schedule(struct world *world, const struct habits *habi
     if (habits->serials && !may_be_early && one_in(world, 2)) schedule.serial = one_in(world, 2) ? "ann" : "bob";
     if (habits->owns && one_in(world, 2)) schedule.max_attempts = 1 + (uint32_t)random_below(&world->random, 5);
     if (habits->owns && one_in(world, 2)) schedule.backoff_ms = 1 + random_magnitude(&world->random, 12);
-    if (habits->owns && one_in(world, 2)) schedule.lease_ms = 100 + random_magnitude(&world->random, 13);
+    if (habits->owns && one_in(world, 2))
+        schedule.lease_ms = world->options.lease_least_ms + random_magnitude(&world->random, 13);
     return op_schedule(world, &schedule);
 }
 
@@ -213,7 +214,8 @@ static Tarry__Op *random_admin(struct world *world, const struct habits *habits)
         return op_pause(world, random_queue(world, habits), one_in(world, 2),
                         one_in(world, 2) ? random_magnitude(&world->random, 12) : 0);
     }
-    return op_queue_set(world, random_queue(world, habits), 100 + random_magnitude(&world->random, 12),
+    return op_queue_set(world, random_queue(world, habits),
+                        world->options.lease_least_ms + random_magnitude(&world->random, 12),
                         (uint32_t)random_below(&world->random, 4), random_magnitude(&world->random, 8));
 }
 
@@ -520,7 +522,8 @@ void habits_start(struct client *client, struct habits *habits, bool consumer) {
     client_hello(client);
     client->pooled = consumer && habits->pools;
     if (consumer) {
-        uint64_t lease_ms = habits->short_leases ? 100 + random_magnitude(&world->random, 10) : 0;
+        uint64_t lease_ms =
+            habits->short_leases ? world->options.lease_least_ms + random_magnitude(&world->random, 10) : 0;
         if (habits->long_leases) lease_ms = 5000 + random_magnitude(&world->random, 15);
         uint32_t prefetch = 1 + (uint32_t)random_below(&world->random, 8);
         if (world->options.core.ahead_ms)

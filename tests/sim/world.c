@@ -37,6 +37,7 @@ struct world_options world_options_default(void) {
         .read = {100, 0},
         .wake = {0, 0},
         .retry = {1000000, 0},
+        .lease_least_ms = 100,
         .by_hand = true,
     };
 }

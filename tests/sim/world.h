@@ -49,15 +49,16 @@ struct world_options {
     uint64_t retain_size; /* size in bytes of the log that is kept for audit; retention may delete older segments */
     bool archives;        /* true: segments are deleted only after they are in the archive */
     bool archive_comes_and_goes;
-    bool filters;       /* true: the index has a key filter, so a key that it never had is not looked up */
-    uint64_t disk_room; /* size of the disk in bytes; 0: no limit */
-    struct span net;    /* delay of a message in the network, one way */
-    struct span sync;   /* duration of a sync, from a write to the end of its fdatasync */
-    struct span index;  /* time after which the index absorbs a durable frame */
-    struct span read;   /* duration of a read of the index */
-    struct span wake;   /* time until a thread of the broker reacts to another one */
-    struct span retry;  /* time after which a client repeats a request without a reply */
-    bool by_hand;       /* set by stories: no broker restarts and no client retries by itself */
+    bool filters;            /* true: the index has a key filter, so a key that it never had is not looked up */
+    uint64_t disk_room;      /* size of the disk in bytes; 0: no limit */
+    struct span net;         /* delay of a message in the network, one way */
+    struct span sync;        /* duration of a sync, from a write to the end of its fdatasync */
+    struct span index;       /* time after which the index absorbs a durable frame */
+    struct span read;        /* duration of a read of the index */
+    struct span wake;        /* time until a thread of the broker reacts to another one */
+    struct span retry;       /* time after which a client repeats a request without a reply */
+    uint64_t lease_least_ms; /* the shortest lease that clients ask for */
+    bool by_hand;            /* set by stories: no broker restarts and no client retries by itself */
 };
 
 struct world {
