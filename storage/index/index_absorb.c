@@ -77,6 +77,7 @@ static int absorb_put(struct index *index, const Tarry__TaskPut *put, const stru
     }
     change_set(change, row);
     if (row->has_own) need_format(index, INDEX_FORMAT_OWN);
+    if (row->serial_size || row->spread_ms) need_format(index, INDEX_FORMAT_GROUPS);
     int error = VECTOR_RESERVE(&batch->bytes, PACKED_ROW_MAX);
     if (error != 0) return error;
     change->offset = batch->bytes.count;

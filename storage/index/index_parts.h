@@ -322,7 +322,7 @@ struct definition_change {
     size_t size; /* size of the packed DefinitionPut; 0: the definition was deleted */
 };
 /* Format of an index that has, or had, groups (Policy.filter). A program that does not know groups would never deliver
- * the tasks of a topic, so it must refuse the directory. */
+ * the tasks of a topic, so it must refuse the directory. Nor does it know rows with a serial name or a spread. */
 #define INDEX_FORMAT_GROUPS 2u
 /* Version of the index once it has absorbed a recurrence; it may also have groups. */
 #define INDEX_FORMAT_RECURS 3u

@@ -174,14 +174,15 @@ static void an_index_with_groups_has_its_own_version(void **state) { /* F-14 */
     assert_int_equal(f->index->meta.format, INDEX_FORMAT_GROUPS);
 }
 
-/* Absorbs a commit of a new task with these attempts of its own. */
-static void commits_task(struct fx *f, uint64_t sequence, uint32_t max_attempts) {
+/* Absorbs a commit of a new task with these attempts of its own, and this spread. */
+static void commits_task(struct fx *f, uint64_t sequence, uint32_t max_attempts, uint64_t spread_ms) {
     Tarry__Record record = TARRY__RECORD__INIT;
     Tarry__TaskPut put = TARRY__TASK_PUT__INIT;
     Tarry__Task task = TARRY__TASK__INIT;
     task.id = sequence;
     task.queue = 1;
     task.max_attempts = max_attempts;
+    task.spread_ms = spread_ms;
     put.task = &task;
     put.fresh = true;
     put.cause = TARRY__CAUSE__CAUSE_SCHEDULED;
@@ -196,11 +197,14 @@ static void an_index_with_a_tasks_own_settings_has_its_own_version(void **state)
     struct fx *f = *state;
     producer_comes(f);
     commits(f, 100);
-    commits_task(f, 1, 0);
+    commits_task(f, 1, 0, 0);
     assert_int_equal(results(f), 2);
     assert_int_equal(f->index->meta.format, FORMAT_VERSION);
-    commits_task(f, 2, 3);
+    commits_task(f, 2, 0, 5);
     assert_int_equal(results(f), 3);
+    assert_int_equal(f->index->meta.format, INDEX_FORMAT_GROUPS);
+    commits_task(f, 3, 3, 0);
+    assert_int_equal(results(f), 4);
     assert_int_equal(f->index->meta.format, INDEX_FORMAT_OWN);
 }
 
