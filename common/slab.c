@@ -46,7 +46,7 @@ struct slab {
     uint8_t *region;
     size_t size;
     uint32_t page_count;
-    uint32_t fresh;       /* pages 1 … fresh have been used */
+    uint32_t fresh;       /* pages 1 to `fresh` have been used; all higher ones have not */
     uint32_t empty;       /* stack of pages that were used and are empty now */
     uint32_t empty_count; /* number of pages on the stack of empty pages */
     uint64_t allocated;   /* number of objects ever allocated */

@@ -121,7 +121,7 @@ bool access_set_has(const struct access_set *set, const struct access_principal 
  * their tokens. */
 const struct access_principal *access_find(const struct access_set *set, const char *name);
 struct access_principal *access_hold(struct access_principal *principal);
-void access_release(struct access_principal *principal); /* NULL is allowed */
+void access_release(struct access_principal *principal); /* drops a reference to the principal; NULL is allowed */
 bool access_is_same(const struct access_entry *a, const struct access_entry *b);
 
 /* ---- which principal is a client */
@@ -129,8 +129,8 @@ bool access_is_same(const struct access_entry *a, const struct access_entry *b);
  * users outside this user namespace, never is, even if the broker runs as that uid. */
 bool access_is_owner(uint32_t uid, uint32_t broker_uid);
 struct access_shown {
-    bool is_owner;           /* connected by a Unix socket, and access_is_owner is true */
-    bool is_local;           /* connected by a Unix socket or the loopback interface */
+    bool is_owner;           /* true: connected by a Unix socket, and access_is_owner is true */
+    bool is_local;           /* true: connected by a Unix socket or the loopback interface */
     const char *certificate; /* name of the verified client certificate; "": none */
     const char *token;       /* the token's text, not NUL-terminated; NULL: no token */
     size_t token_size;
@@ -165,7 +165,7 @@ bool access_may(const struct access_principal *principal, const struct access_ru
 bool access_take_rate(struct access_principal *principal, uint64_t count, uint64_t now_ns);
 /* Returns whether access_take_rate would succeed. Changes nothing. */
 bool access_has_rate(const struct access_principal *principal, uint64_t count, uint64_t now_ns);
-/* Returns `count` operations to the principal's rate. */
+/* Gives `count` operations back to the principal's rate. */
 void access_give_rate(struct access_principal *principal, uint64_t count);
 /* Takes `count` operations from the principal's rate even if it is exceeded, so that later operations wait longer. */
 void access_spend_rate(struct access_principal *principal, uint64_t count, uint64_t now_ns);
@@ -183,7 +183,8 @@ bool access_is_claimed(const struct access_set *set, const struct access_princip
 
 #define FAILURES_MAX 10u
 #define FAILURES_WINDOW_S 60u
-/* Number of rows. When all are used, a new address takes the row whose last failure is oldest. */
+/* Number of rows in the table of failures. When all are used, a new address takes the row whose last failure is oldest.
+ */
 #define FAILURES_ADDRESSES 1024u
 #define FAILURES_ADDRESS_SIZE 64 /* size of an address as text, without the port; a longer address is truncated */
 
@@ -216,7 +217,7 @@ bool failures_add(struct failures *failures, const char *peer, uint64_t now_s);
 #define REFUSALS_TOLD_MAX 64u
 
 struct refusal {
-    char address[FAILURES_ADDRESS_SIZE]; /* result of failures_address; "": several addresses */
+    char address[FAILURES_ADDRESS_SIZE]; /* the client's address (failures_address); "": several addresses */
     char principal[PRINCIPAL_SIZE_MAX + 1];
     Tarry__AccessRefused__Why why;
     const char *what;  /* ROLE_LACKS: name of the rule, static; otherwise "" */

@@ -36,11 +36,11 @@ char *roles_format(unsigned roles, const char *between, char out[ROLES_TEXT_SIZE
 
 /* How a request or operation depends on queues, for a principal that is confined to some queues. */
 enum access_reach {
-    REACH_NOTHING, /* names and shows no queue */
-    REACH_QUEUE,   /* uses one queue: the one it names, or the queue of its task */
-    REACH_OWN,     /* names a session, a producer or a lease, whose owner must be the client */
+    REACH_NOTHING, /* the request names and shows no queue */
+    REACH_QUEUE,   /* the request uses one queue: the one that it names, or the queue of its task */
+    REACH_OWN,     /* the request names a session, a producer or a lease, whose owner must be the client */
     REACH_SHOWN,   /* the reply contains only what the client may see */
-    REACH_ALL,     /* affects all queues, so a confined principal may not use it */
+    REACH_ALL,     /* the request affects all queues, so a confined principal may not use it */
     REACH_BROKER   /* only the broker itself may use it (KIND_BROKER) */
 };
 

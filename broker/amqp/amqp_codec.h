@@ -122,7 +122,7 @@ struct amqp_field {
     /* Types S and x: the text's bytes; types F and A: the encoded fields of the table or array. */
     struct amqp_bytes value;
     bool is_integer;
-    int64_t number; /* valid if is_integer, and for type t */
+    int64_t number; /* value of the field, if is_integer or for type t */
 };
 bool amqp_table_valid(struct amqp_bytes table);
 /* Reads the next field, and removes it from `rest`. Returns false if no further field exists. In an array (`is_array`),

@@ -606,7 +606,7 @@ void remove_doomed(struct amqp *server, const struct stored_result *result) {
 }
 
 /* Commits the deletion of the doomed objects, and of the messages of the queue `purged` (NULL: none). If `is_doomed` is
- * false, memory was too short to doom all objects, so the method is refused. */
+ * false, there was too little memory to doom all objects, so the method is refused. */
 static void delete_doomed(struct amqp_connection *connection, bool is_doomed, const char *purged, stored *done) {
     struct store *store = &connection->server->store;
     if (!is_doomed) {

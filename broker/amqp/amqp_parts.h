@@ -78,7 +78,7 @@ static inline struct leased_task leased_task_of(const Tarry__DeliveredTask *task
 
 enum item_kind { ITEM_MESSAGE, ITEM_ACK, ITEM_RELEASE, ITEM_EXTEND, ITEM_BURY };
 struct target {
-    const char *queue; /* points into the item's memory */
+    const char *queue; /* name of the queue, in the item's memory */
     uint64_t delay_ms;
     uint64_t expires_ms;
     uint32_t priority;
@@ -92,7 +92,7 @@ struct item {
     uint64_t confirm; /* number of the publisher confirm; 0: no confirm */
     uint8_t *content;
     size_t content_size;
-    const char *key; /* points into the item's memory; NULL: no key */
+    const char *key; /* key of the message, in the item's memory; NULL: no key */
     size_t target_count;
     struct target targets[];
 };
@@ -198,7 +198,7 @@ void store_commit(struct store *store, stored *done, void *argument);
 struct sending {
     TAILQ_ENTRY(sending) next;
     struct amqp *server;
-    struct amqp_connection *connection; /* NULL: the connection has ended */
+    struct amqp_connection *connection; /* the client's connection; NULL: it has ended */
     uint64_t lease;
     size_t ack_count; /* number of tasks in `acks`, which are acked when the message is sent */
     struct leased_task acks[];
@@ -206,12 +206,12 @@ struct sending {
 TAILQ_HEAD(sendings, sending);
 
 struct unacked {
-    TAILQ_ENTRY(unacked) next;   /* entry in a list that is ordered by tag */
+    TAILQ_ENTRY(unacked) next;   /* entry in a list of deliveries, ordered by tag */
     struct unacked *same_bucket; /* next entry in the same bucket of the channel's table of tags */
     uint64_t tag;
     struct leased_task task;
     uint64_t lease_until_ms;
-    struct consumer *consumer; /* NULL: delivered by basic.get, or the consumer was cancelled */
+    struct consumer *consumer; /* the consumer; NULL: delivered by basic.get, or the consumer was cancelled */
     bool has_dead_exchange;    /* the queue has a dead-letter exchange */
     enum item_kind outcome;    /* how the message will be settled; in a transaction, at tx.commit */
     bool dies;
@@ -242,8 +242,8 @@ struct arriving {
     size_t body_size, body_at, body_capacity;
 };
 
-#define REPLY_SECRET_SIZE 33u   /* 128 random bits in hexadecimal */
-#define REPLY_ADDRESS_SIZE 100u /* size of prefix, two numbers and secret */
+#define REPLY_SECRET_SIZE 33u   /* size of a secret: 128 random bits in hexadecimal */
+#define REPLY_ADDRESS_SIZE 100u /* size of an address: prefix, two numbers and secret */
 
 /* The consumer of amq.rabbitmq.reply-to on a channel. */
 struct reply {
@@ -261,7 +261,7 @@ struct channel {
     bool confirms, in_tx;
     uint32_t prefetch, prefetch_all;
     uint64_t next_tag;     /* tag of the next delivery */
-    uint64_t next_confirm; /* number of the next confirm */
+    uint64_t next_confirm; /* number of the next publisher confirm */
     uint64_t run;          /* tag of the last confirmed publish of a run that is not reported yet; 0: no run */
     uint64_t run_from;
     struct amqp_consumers consumers;
@@ -274,7 +274,7 @@ struct channel {
     struct items tx_items; /* messages that the transaction publishes */
     size_t tx_count, tx_bytes;
     struct arriving arriving;
-    struct reply *reply;                /* NULL: the channel does not consume from amq.rabbitmq.reply-to */
+    struct reply *reply; /* consumer of replies; NULL: the channel does not consume from amq.rabbitmq.reply-to */
     char last_queue[AMQP_NAME_MAX + 1]; /* name of the queue that was declared last; a method with an empty queue name
                                            means this queue */
 };

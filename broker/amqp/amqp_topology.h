@@ -21,7 +21,8 @@
 #define AMQP_TARGETS_MAX 1024u   /* maximum number of queues that get one message */
 #define AMQP_HOPS_MAX 64u        /* maximum number of exchanges that one message may pass in a row */
 #define AMQP_DEFINITION_KEY_SIZE (AMQP_NAME_MAX + 3u)
-/* Messages wait in the broker's queue of this name behind that of an exchange of the type x-delayed-message. */
+/* An exchange of the type x-delayed-message has a queue in which its messages wait. The queue's name is the exchange's
+ * name with this suffix. */
 #define AMQP_WAITING_SUFFIX ".x-delayed"
 #define AMQP_DELAYED_NAME_MAX (AMQP_NAME_MAX - sizeof(AMQP_WAITING_SUFFIX) + 1)
 
@@ -64,7 +65,7 @@ struct amqp_queue {
     struct amqp_node node; /* must be the first member */
     char name[AMQP_NAME_MAX + 1];
     bool durable, exclusive, auto_delete;
-    bool is_waiting; /* this is the queue `waiting` of an exchange, which is not in the topology's table */
+    bool is_waiting; /* true: this is the queue `waiting` of an exchange, and is not in the topology's table */
     uint8_t *arguments;
     size_t arguments_size;
     bool has_ttl, has_dead_exchange, has_dead_key;
@@ -80,7 +81,7 @@ struct amqp_queue {
     uint64_t used_ms; /* x-expires: time of the queue's last use */
     char creator[PRINCIPAL_SIZE_MAX + 1];
     struct amqp_bindings to;
-    struct amqp_consumers consumers; /* consumers of the AMQP connections */
+    struct amqp_consumers consumers; /* the queue's consumers on AMQP connections */
     uint32_t consumer_count;
     bool has_exclusive_consumer, had_consumer;
     bool single_active; /* only the first of `consumers` gets messages */
@@ -149,10 +150,10 @@ struct amqp_created amqp_created_by(const struct amqp_topology *topology, const 
 bool amqp_doom_queue(struct amqp_topology *topology, struct amqp_queue *queue);
 bool amqp_doom_exchange(struct amqp_topology *topology, struct amqp_exchange *exchange);
 bool amqp_doom_binding(struct amqp_topology *topology, struct amqp_binding *binding);
-/* Puts the bindings before the queues and exchanges that they connect, so that the first of the doomed can be removed
- * without the others. */
+/* Orders the doomed objects: bindings come before the queues and exchanges that they connect. So each can be removed
+ * before those after it. */
 void amqp_doomed_order(struct amqp_topology *topology);
-/* Removes the first `count` of the doomed; the others stay. */
+/* Removes the first `count` doomed objects, and keeps the others. */
 void amqp_doomed_end(struct amqp_topology *topology, size_t count);
 
 /* ---- definitions: a key, which is a text, and a payload, whose first byte is the version of its format */
@@ -171,7 +172,7 @@ enum amqp_defined amqp_define(struct amqp_topology *topology, struct amqp_bytes 
 
 /* ---- arguments */
 /* Reads the arguments of a queue into its members. Returns NULL, or the problem of an argument. Sets `*out_is_refused`
- * if the argument is known, but Tarry does not support it (540). */
+ * if the argument is known, but Tarry does not support it (reply code 540). */
 const char *amqp_queue_arguments(struct amqp_queue *queue, bool *out_is_refused);
 const char *amqp_exchange_arguments(struct amqp_exchange *exchange);
 
@@ -180,18 +181,18 @@ struct amqp_targets { /* zeroed: empty */
     struct amqp_queue **queues;
     size_t count, capacity;
     bool failed;    /* memory is exhausted, or there are more than AMQP_TARGETS_MAX targets */
-    bool bad_delay; /* an exchange of the type x-delayed-message has got an x-delay that cannot be read */
+    bool bad_delay; /* an exchange of the type x-delayed-message has received a message with an invalid x-delay */
 };
 /* Reads a duration, such as the expiration of a message: milliseconds as decimal digits, at most ten years. Returns
  * false if the text is not valid. */
 bool amqp_duration_read(struct amqp_bytes text, uint64_t *out_ms);
 /* Reads the header x-delay: milliseconds, as an integer or a decimal text, at most ten years. Negative: the delay is
- * over. No header: 0. False: it cannot be read. */
+ * over. No header: 0. False: the header is invalid. */
 bool amqp_delay_read(struct amqp_bytes headers, int64_t *out_ms);
 void amqp_targets_free(struct amqp_targets *targets);
 /* Adds the queues to which a message with this routing key, or these headers, is routed. Each queue is a target once,
- * also over several calls with the same targets. If `exchange` is NULL, uses the default exchange. A message with a
- * positive x-delay gets to the queue `waiting` of an exchange of the type x-delayed-message. */
+ * also over several calls with the same targets. If `exchange` is NULL, uses the default exchange. In an exchange
+ * of the type x-delayed-message, a message with a positive x-delay is routed to the queue `waiting`. */
 void amqp_route(struct amqp_topology *topology, struct amqp_exchange *exchange, struct amqp_bytes key,
                 struct amqp_bytes headers, struct amqp_targets *targets);
 bool amqp_topic_matches(struct amqp_bytes pattern, struct amqp_bytes key);

@@ -262,10 +262,10 @@ static bool take_byte(struct beanstalk_parser *parser, char byte) {
     return is_end;
 }
 
-/* Returns whether the line, or the stored beginning of a long line, is a part of an HTTP request. A web page may make
- * its browser send text to any port of the machine, so the lines of a request's body must not be executed as commands.
- * The browser always sends a Host line, and the page cannot choose the end of the request line. No command of
- * beanstalkd looks like these two lines. */
+/* Returns whether the line, or the stored beginning of a long line, is a part of an HTTP request. A web page may
+ * make its browser send text to any port of the machine. So the lines of a request's body must not be executed as
+ * commands. The browser always sends a Host line, and the page cannot choose the end of the request line. No command
+ * of beanstalkd looks like these two lines. */
 static bool is_of_http(const char *line, size_t size) {
     return (size >= 5 && strncasecmp(line, "host:", 5) == 0) || memmem(line, size, " HTTP/", 6) != NULL;
 }

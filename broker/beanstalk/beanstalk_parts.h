@@ -26,7 +26,7 @@
  * turns. */
 #define BEANSTALK_CHOOSE_MAX 16u
 #define BEANSTALK_ANY_TUBE UINT32_MAX
-/* Time for which a result stays valid that says that all ready jobs of a tube are ranked. */
+/* Time for which it stays known that all ready jobs of a tube are ranked. */
 #define BEANSTALK_TURN_MS 100u
 /* Maximum number of result pages searched for the first ready job. The index may still list jobs that were leased since
  * its last write. */
@@ -49,7 +49,7 @@ struct beanstalk_reserved {
     uint32_t epoch; /* epoch of the lease's token */
     uint64_t position;
     struct beanstalk_job job;
-    uint64_t deadline_ms;    /* end of the TTR */
+    uint64_t deadline_ms;    /* end of the job's TTR */
     uint64_t lease_until_ms; /* end of the lease, which is longer than the TTR, and is extended */
     uint64_t lease;          /* handle for gateway_left, which must be called once */
     bool is_settling;        /* a command of the connection is settling the job */
@@ -104,7 +104,7 @@ struct beanstalk_connection {
     struct beanstalk_tube *look_into;             /* tube whose cache gets the result of look_for_first; NULL: none */
     uint64_t look_version;                        /* value of the tube's `changes` when look_for_first began */
     struct beanstalk_tube *awaits_look;           /* tube for whose looker's result the connection waits; NULL: none */
-    TAILQ_ENTRY(beanstalk_connection) in_lookers; /* in that tube's list; valid if awaits_look is set */
+    TAILQ_ENTRY(beanstalk_connection) in_lookers; /* entry in the list of the tube awaits_look, if that is set */
     const char *look_tube;                        /* arguments of look_for_first while it runs */
     uint64_t look_from_ms;
     uint64_t look_to_ms;

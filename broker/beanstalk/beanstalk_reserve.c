@@ -181,7 +181,8 @@ static void on_unranked(struct beanstalk_connection *connection, const Tarry__Ta
     bool has_unranked = !is_known || first != NULL;
     end_look(tube, &waiting);
     if (!has_unranked) tube->ranked_only_ms = beanstalk_now_ms();
-    connection->choosing++; /* this connection knows the tube's first ranked job, but the waiting connections may not */
+    connection->choosing++; /* this connection knows the tube's first ranked job, but a waiting connection might not
+                               know it */
     do {
         if (has_unranked)
             reserve_from(connection, BEANSTALK_ANY_TUBE);

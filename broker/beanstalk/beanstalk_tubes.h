@@ -83,9 +83,9 @@ struct beanstalk_note {
     struct beanstalk_note *next;
     uint64_t id;
     uint64_t deadline_ms; /* end of the reservation, in the server's time; 0: not reserved */
-    uint32_t pri;         /* pri of the last put or release with a delay; valid if has_pri */
-    uint32_t delay_s;     /* delay of the last put or release; valid if has_delay */
-    uint64_t burial;      /* serial number of its last burial; 0: none */
+    uint32_t pri;         /* pri of the last release, or of a put with a delay; valid if has_pri */
+    uint32_t delay_s;     /* delay of the last release, in seconds; valid if has_delay */
+    uint64_t burial;      /* serial number of the job's last burial; 0: none */
     bool has_pri;
     bool has_delay;
     uint32_t timeouts;

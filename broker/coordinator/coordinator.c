@@ -521,7 +521,7 @@ int coordinator_open(const char *url, const struct coordinator_options *options,
     struct coordinator_options whole = *options;
     if (options->presence_ms == 0) whole.presence_ms = COORDINATOR_PRESENCE_MS;
     coordinator->options = whole;
-    coordinator->options.credentials = NULL; /* the backend has copied what it needs */
+    coordinator->options.credentials = NULL; /* the backend has copied the options that it needs */
     coordinator->options.ca = coordinator->options.certificate = coordinator->options.key = NULL;
     coordinator->last = &coordinator->first;
     coordinator->session = (struct coordinator_session){.state = COORDINATOR_CONNECTING,

@@ -84,7 +84,7 @@ struct etcd {
     char hosts[COORDINATOR_URL_SIZE_MAX + 1];
     char prefix[COORDINATOR_URL_SIZE_MAX + 2]; /* prefix of all keys: the path and a '/' */
     char *credentials;                         /* NULL: none */
-    char *token;                               /* NULL: no token yet */
+    char *token;                               /* token for etcd's authentication; NULL: none yet */
     uint64_t token_number;                     /* number of the token; it grows with each new token */
     uint32_t session_ms;
     uint32_t presence_ms;
@@ -95,7 +95,7 @@ struct etcd {
     uint64_t sessions;        /* number of times that calls became possible */
     uint64_t begun_ms;        /* time at which the first probes were sent */
     uint64_t heard_ms;        /* time of a member's last answer */
-    uint64_t search_ms;       /* valid if is_searching: start of the search */
+    uint64_t search_ms;       /* start of the search; valid if is_searching */
     uint64_t probe_ms;        /* time of the next round of probes */
     uint64_t watch_ms;        /* time before which the watch is not started */
     struct exchange watch;
@@ -127,7 +127,7 @@ struct etcd {
 
 #define AGAIN_MS 100
 
-/* Makes a flight for `call`, which is sent later. Returns 0, or 1 if memory is exhausted. */
+/* Makes the request to etcd for `call`, to be sent later. Returns 0, or 1 if memory is exhausted. */
 static int etcd_flight_make(struct etcd *etcd, struct coordinator_call *call) {
     struct etcd_flight *flight = calloc(1, sizeof *flight);
     if (flight == NULL) return 1;
@@ -139,7 +139,7 @@ static int etcd_flight_make(struct etcd *etcd, struct coordinator_call *call) {
     return 0;
 }
 
-/* Makes a flight for `call`, which is sent later. Returns 0, or 1 if memory is exhausted. */
+/* Removes a request from the list and frees it. If it is running, its transfer is cancelled. */
 static void etcd_flight_free(struct etcd_flight *flight) {
     struct etcd_flight **at = &flight->etcd->flights;
     while (*at != flight) at = &(*at)->next;
@@ -231,8 +231,8 @@ static void send_one(struct etcd_flight *flight) {
         finish_unknown(flight, request.host, "out of memory for the request");
 }
 
-/* Returns the oldest waiting flight that is due. Starts from the head each time: a flight that fails at once is
- * finished, and its `done` may have added another flight. */
+/* Returns the oldest waiting request that is due. Starts from the head each time: a request that fails at once is
+ * finished, and its call's `done` may have added another request. */
 static struct etcd_flight *find_waiting(const struct etcd *etcd, uint64_t now_ms) {
     struct etcd_flight *flight = etcd->flights, *oldest = NULL;
     for (; flight != NULL; flight = flight->next)
@@ -241,13 +241,13 @@ static struct etcd_flight *find_waiting(const struct etcd *etcd, uint64_t now_ms
     return oldest;
 }
 
-/* Sends all waiting flights that are due. */
+/* Sends all waiting requests that are due. */
 static void etcd_flights_send(struct etcd *etcd) {
     uint64_t now_ms = coordinator_now_ms();
     for (struct etcd_flight *flight; etcd->is_up && (flight = find_waiting(etcd, now_ms)) != NULL;) send_one(flight);
 }
 
-/* Sends flights to the new current member: those not sent yet, and those that may be repeated. */
+/* Sends requests to the new current member: those not sent yet, and those that may be repeated. */
 static void etcd_flights_move(struct etcd *etcd) {
     for (struct etcd_flight *flight = etcd->flights; flight != NULL; flight = flight->next) {
         if (flight->endpoint == NULL || flight->endpoint == etcd->current) continue;
@@ -257,7 +257,7 @@ static void etcd_flights_move(struct etcd *etcd) {
     }
 }
 
-/* Returns when the first waiting flight may be sent; UINT64_MAX: none waits. */
+/* Returns when the first waiting request may be sent; UINT64_MAX: none waits. */
 static uint64_t etcd_flights_again_ms(const struct etcd *etcd) {
     uint64_t first_ms = UINT64_MAX;
     for (const struct etcd_flight *flight = etcd->flights; flight != NULL; flight = flight->next)
@@ -852,7 +852,7 @@ static void etcd_wait(void *state, int wake, int wait_ms) {
 }
 
 static void etcd_start(void *state, struct coordinator_call *call) {
-    struct etcd *etcd = state; /* only makes the flight; the next turn sends the call */
+    struct etcd *etcd = state; /* only makes the request; the next turn sends it */
     if (etcd_flight_make(etcd, call) != 0)
         coordinator_fail(etcd->coordinator, call, PAIR_UNKNOWN, "coordinator: no memory");
 }

@@ -145,7 +145,7 @@ void exchange_drop(struct gateway *gateway, struct exchange *exchange) {
         (void)curl.multi_remove_handle(gateway->multi, exchange->easy);
         curl.easy_cleanup(exchange->easy);
     }
-    if (exchange->headers != NULL) curl.slist_free_all(exchange->headers); /* libcurl may not be loaded */
+    if (exchange->headers != NULL) curl.slist_free_all(exchange->headers); /* NULL also if libcurl is not loaded */
     if (exchange->body != NULL)
         sodium_memzero(exchange->body, strlen(exchange->body)); /* the body may contain a password */
     free(exchange->body);

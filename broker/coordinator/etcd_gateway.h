@@ -45,7 +45,7 @@ struct exchange {
 struct request {
     const char *host;    /* host:port */
     const char *path;    /* "kv/range" */
-    char *body;          /* owned; wiped and freed at the end; NULL: out of memory */
+    char *body;          /* body of the request: owned, wiped and freed at the end; NULL: out of memory */
     const char *token;   /* NULL: none */
     uint32_t timeout_ms; /* 0: none */
     bool is_change;

@@ -56,8 +56,8 @@ int etcd_take_count(const char *text, size_t size, uint64_t *out_cluster, char m
 int etcd_take_range(const char *text, size_t size, const char *key, uint64_t *out_cluster, struct etcd_entry *out,
                     char message[COORDINATOR_MESSAGE_SIZE]);
 /* Parses the answer to a change. `out`: the entries after it, whether changed or not. Returns an error, because the
- * outcome is unknown, if a change happened but its entry has another value, or if it did not happen and the entries
- * show no reason. */
+ * outcome is unknown, in two cases: a change happened, but its entry has another value; or it did not happen, and
+ * the entries show no reason. */
 int etcd_take_change(const char *text, size_t size, const struct etcd_change *changes, size_t count,
                      uint64_t *out_cluster, bool *out_happened, struct etcd_entry out[COORDINATOR_CHANGES_MAX],
                      char message[COORDINATOR_MESSAGE_SIZE]);

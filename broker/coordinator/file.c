@@ -37,10 +37,10 @@
 
 /* ---- presence */
 
-/* Presence for a coordinator in a file. PATH.NAME contains the BOOTTIME in ms until which
- * NAME is present, and its text. All processes are on one host, so they share one clock. The file is overwritten by a
- * single write and not synced. A damaged or missing file, a file from before a reboot, and a disk error all mean that
- * the process is absent, because presence is only a hint. Thread-safety: one owner. */
+/* Presence for a coordinator in a file. PATH.NAME contains the BOOTTIME in ms until which NAME is present, and its
+ * text. All processes are on one host, so they share one clock. The file is overwritten by a single write and not
+ * synced. A damaged or missing file, a file from before a reboot, and a disk error all mean that the process is
+ * absent. That is enough, because presence is only a hint. Thread-safety: one owner. */
 
 #define FILE_PRESENCE_PATH_SIZE (COORDINATOR_URL_SIZE_MAX + 8)
 
@@ -48,7 +48,7 @@ struct file_presence {
     char path[FILE_PRESENCE_PATH_SIZE];            /* path of the coordinator's file */
     uint32_t lasts_ms;                             /* lifetime of a declaration that is not renewed */
     uint64_t again_ms;                             /* time of the next renewal; 0: nothing is declared */
-    struct presence declared;                      /* valid if again_ms is not 0 */
+    struct presence declared;                      /* the declared presence; valid if again_ms is not 0 */
     char watched[COORDINATOR_NAME_SIZE_MAX + 1];   /* name of the watched presence; "": none */
     char words[COORDINATOR_PRESENCE_SIZE_MAX + 1]; /* last seen text of the watched presence; "": not present */
 };
@@ -68,7 +68,7 @@ enum pair_outcome file_presence_read(const struct file_presence *self, struct co
 
 #define UNTIL_DIGITS 20
 #define TEXT_SIZE (UNTIL_DIGITS + 1 + COORDINATOR_PRESENCE_SIZE_MAX + 1 + 1) /* "until text\n" */
-#define LASTS_MAX_MS 600000 /* a lifetime longer than this was written before a reboot */
+#define LASTS_MAX_MS 600000 /* maximum lifetime of a presence; a longer one was written before a reboot */
 #define NAMED_PATH_SIZE (FILE_PRESENCE_PATH_SIZE + 32)
 
 static void set_path(const struct file_presence *self, const char *name, char out[NAMED_PATH_SIZE]) {

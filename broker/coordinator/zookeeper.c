@@ -33,15 +33,15 @@
  *     start ──► flight ── zoo_aset, … ─────────────────────►   I/O
  *     turn  ◄── list of returned flights, eventfd ◄─────────   completions
  *
- * ZooKeeper's threads only put flights on that list. The coordinator's thread owns everything else here, except
- * `renewal`: a thread that opens a session and looks up names, which may take long. */
+ * A flight is a request in progress. ZooKeeper's threads only put flights on that list. The coordinator's thread owns
+ * everything else here, except `renewal`: a thread that opens a session and looks up names, which may take long. */
 
 #define ZOOKEEPER_PATH_SIZE (COORDINATOR_URL_SIZE_MAX + COORDINATOR_NAME_SIZE_MAX + 2)
 
 struct zookeeper;
 
 enum flight_step {
-    FLIGHT_WAITS = 1, /* the flight waits for a connection */
+    FLIGHT_WAITS = 1, /* the request waits for a connection */
     FLIGHT_SYNCS,     /* first step of a read: the server catches up with the leader */
     FLIGHT_READS,
     FLIGHT_CHANGES,
@@ -53,12 +53,12 @@ enum flight_step {
 
 /* A request to ZooKeeper, and its result. */
 struct flight {
-    struct flight *next;      /* next in the list of all flights */
-    struct flight *next_back; /* next in the list of returned flights */
+    struct flight *next;      /* next in the list of all requests in progress */
+    struct flight *next_back; /* next in the list of requests with a result */
     struct zookeeper *zookeeper;
-    struct coordinator_call *call; /* NULL: the caller does not wait any more, or the flight belongs to a watch */
+    struct coordinator_call *call; /* NULL: the caller does not wait any more, or the request is for a watch */
     struct watched *watched;
-    bool is_presence; /* true: the flight is about the presence: FLIGHT_CLEARS, or the FLIGHT_DECLARES after it */
+    bool is_presence; /* true: the request is about the presence: FLIGHT_CLEARS, or the FLIGHT_DECLARES after it */
     enum flight_step step;
     uint64_t session;
     size_t path_made; /* FLIGHT_MAKES_PATH: number of bytes of `base` that exist */
@@ -133,7 +133,7 @@ static void set_path(const struct zookeeper *zookeeper, const char *name, char o
     snprintf(out, ZOOKEEPER_PATH_SIZE, "%s/%s", zookeeper->base, name);
 }
 
-/* Makes a flight for `call` or for a watch; NULL: out of memory. */
+/* Makes a request to ZooKeeper, for `call` or for a watch; NULL: out of memory. */
 static struct flight *flight_make(struct zookeeper *zookeeper, struct coordinator_call *call, struct watched *watched) {
     struct flight *flight = calloc(1, sizeof *flight);
     if (flight == NULL) return NULL;
@@ -154,7 +154,7 @@ static void flight_free(struct flight *flight) {
     free(flight);
 }
 
-/* ---- ZooKeeper's threads: returned flights */
+/* ---- ZooKeeper's threads: results of requests */
 
 static void came_back(struct flight *flight, int rc) {
     struct zookeeper *zookeeper = flight->zookeeper;
@@ -206,15 +206,15 @@ static void watch_fired(zhandle_t *handle, int type, int state, const char *path
 
 /* ---- sending */
 
-/* Returns whether the session in which the flight was sent still exists. If the session has expired, returns the flight
- * with that error. */
+/* Ties the request to the present session, in which it is about to be sent. If there is none, returns false, and the
+ * request ends with the error that the session has expired. */
 static bool has_session(struct flight *flight) {
     flight->session = flight->zookeeper->sessions;
     if (flight->zookeeper->handle == NULL) came_back(flight, ZSESSIONEXPIRED);
     return flight->zookeeper->handle != NULL;
 }
 
-/* Notes that ZooKeeper's client has accepted the request; if it has not, returns the flight at once with the error. */
+/* Ends the request with the error `rc` if ZooKeeper's client did not accept it. Otherwise a completion will end it. */
 static void depart(struct flight *flight, int rc) {
     if (rc == ZINVALIDSTATE || rc == ZBADARGUMENTS || rc == ZMARSHALLINGERROR) came_back(flight, rc);
 }
@@ -378,7 +378,7 @@ static void flight_declare(struct zookeeper *zookeeper) {
 
 /* ------------------------------------------------------------------------------------------------------------------ */
 
-/* Sends a waiting flight; requires a connection. */
+/* Sends a waiting request; requires a connection. */
 static void flight_begin(struct flight *flight) {
     assert(flight->step == FLIGHT_WAITS);
     if (flight->is_presence)
@@ -513,7 +513,7 @@ static void land_watch(struct flight *flight) {
     if (stands) coordinator_changed(watched->zookeeper->coordinator, watched->name);
 }
 
-/* Handles a returned flight. */
+/* Handles the result of a request. */
 static void flight_land(struct flight *flight) {
     if (flight->is_presence) {
         land_presence(flight);
@@ -699,7 +699,7 @@ static struct flight *find_stranded(const struct zookeeper *zookeeper) {
     return flight;
 }
 
-/* Finishes the flights that the client of the old session never returned. */
+/* Ends the requests of the old session for which ZooKeeper's client never reported a result. */
 static void land_stranded(struct zookeeper *zookeeper) {
     for (struct flight *flight; (flight = find_stranded(zookeeper)) != NULL;) {
         flight->rc = ZCLOSING;
@@ -734,7 +734,7 @@ static void take_renewed(struct zookeeper *zookeeper) {
     if (!is_renewed) return;
     pthread_join(zookeeper->renewal, NULL);
     zookeeper->is_renewing = false;
-    land_all(zookeeper); /* the client can return no flight of the old session any more */
+    land_all(zookeeper); /* from now on the client can report no result of the old session */
     if (zookeeper->renewed == NULL) {
         coordinator_is(zookeeper->coordinator, COORDINATOR_CONNECTING, zookeeper->sessions,
                        "no session with ZooKeeper at %s: %s", zookeeper->hosts, zookeeper->renewed_error);
@@ -802,7 +802,7 @@ static void zookeeper_turn(void *state) {
 }
 
 static void zookeeper_start(void *state, struct coordinator_call *call) {
-    struct zookeeper *zookeeper = state; /* only makes the flight; the next turn starts the call */
+    struct zookeeper *zookeeper = state; /* only makes the request; the next turn sends it */
     if (flight_make(zookeeper, call, NULL) == NULL)
         coordinator_fail(zookeeper->coordinator, call, PAIR_UNKNOWN, "coordinator: no memory");
 }

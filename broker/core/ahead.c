@@ -287,7 +287,7 @@ static void commit_back(struct core *core, const struct session *session, struct
     draft_init_for(&departure->back, core, effects->arena, session, 16);
 }
 
-/* Returns true if the task may not be delivered now; its lease is then withdrawn. */
+/* Returns true if the task must not be delivered now. Its lease is then withdrawn. */
 static bool must_wait(struct core *core, struct session *session, const struct task *task, struct departure *departure,
                       struct core_effects *effects) {
     bool is_overtaken = near_has_before(core, &task->row);

@@ -23,8 +23,8 @@ struct core;
 
 /* Logical time. The shell's clock computes both values; neither ever decreases. */
 struct instant {
-    uint64_t steady_ns; /* steady base: for delays and leases */
-    uint64_t wall_ns;   /* wall base: for absolute times */
+    uint64_t steady_ns; /* time of the steady base: for delays and leases */
+    uint64_t wall_ns;   /* time of the wall base: for absolute times */
 };
 
 /* Value that tarryd sets in core_options.ahead_ms. Most disk stalls are shorter (DESIGN.md, Leases ahead of time). */
@@ -46,7 +46,8 @@ struct core_options {
     bool create_queues;   /* true: a queue is created on first use; false: the reply is NO_SUCH_QUEUE */
     Tarry__Policy policy; /* policy of new queues */
     const char *version;
-    const uint8_t *config_digest; /* CONFIG_DIGEST_SIZE bytes, recorded in the log; NULL: not recorded */
+    const uint8_t *config_digest; /* digest of the configuration, recorded in the log: CONFIG_DIGEST_SIZE bytes; NULL:
+                                     not recorded */
 };
 
 #define WINDOW_PIECE_MAX 1024u /* maximum number of rows in one CORE_WINDOW event, so that the step is short */
@@ -133,14 +134,14 @@ struct core_caller {
     uint64_t queues_max; /* maximum number of queues that the caller created, and also of queues that its consumers wait
                             for */
     uint64_t producers_max; /* above this number, the caller's producer that was idle longest is removed */
-    uint64_t pending_max;   /* maximum number of tasks in its queues, waiting or in flight */
+    uint64_t pending_max;   /* maximum number of tasks in the caller's queues, waiting or in flight */
 };
 
 /* Content of a schedule operation, prepared by the shell: salt ‖ packed Content. */
 struct core_content {
     const void *data; /* the core does not read the bytes; it only passes the pointer on */
     uint32_t size;
-    Tarry__Code code;    /* valid if `problem` is not NULL */
+    Tarry__Code code;    /* code of the problem; valid if `problem` is not NULL */
     const char *problem; /* error message of check_op; the core refuses the operation with it; NULL: none */
     uint64_t sum;
     uint8_t hash[CONTENT_HASH_SIZE];
@@ -221,7 +222,7 @@ struct core_refusal {
 struct core_request {                 /* REQUEST */
     uint64_t ticket;                  /* number that is copied into the reply; 0: no reply is wanted */
     const Tarry__Request *message;    /* the request, already checked by check.h */
-    const struct core_caller *caller; /* NULL: a caller without restrictions */
+    const struct core_caller *caller; /* the caller; NULL: it has no restrictions */
     const char *peer;                 /* the client's network address, at most PEER_SIZE_MAX bytes; NULL: not known */
     /* true: the client is a gateway, which shares a session among many clients. The core delivers as many tasks as the
      * session has credit for. Silence does not end the session. Its leases last until their deadlines, even across a
@@ -243,7 +244,7 @@ struct core_request {                 /* REQUEST */
         } commit;
         uint64_t resumed; /* Subscribe: the session to resume, whose secret was checked; 0: a new session */
         const struct core_calendar *calendar;
-        Tarry__BrokerStats *broker; /* Stats: filled in by the shell; the core adds its own numbers */
+        Tarry__BrokerStats *broker; /* Stats: statistics that the shell has filled in; the core adds its own numbers */
     };
 };
 
@@ -332,7 +333,7 @@ struct core_reply { /* a reply; may be sent once the log is durable up to `after
     uint64_t ticket;
     uint64_t after;
     const Tarry__Reply *reply; /* the reply, if neither `commit` nor `repeat_position` is set */
-    const uint8_t *commit;     /* a packed CommitReply, with code OK */
+    const uint8_t *commit;     /* the reply: a packed CommitReply with code OK */
     size_t commit_size;
     uint64_t
         repeat_position; /* position of the frame that contains the reply to repeat (a retry, ONCE-1); 0: no repeat */
@@ -451,7 +452,7 @@ uint64_t core_deadline(const struct core *core);
 uint64_t core_digest(const struct core *core);
 /* Returns true if an occurrence of a recurrence is due at this time, so that the next step needs core_event.no_room. */
 bool core_recurs(const struct core *core, const struct instant *now);
-uint64_t core_position(const struct core *core); /* position of the next frame */
+uint64_t core_position(const struct core *core); /* log position of the next frame */
 uint64_t core_live(const struct core *core);     /* number of tasks pending, ready and in flight */
 /* Describes what the shell must read from the index for a List request, in order of (due, id), before it sends the
  * request with the rows. */
@@ -485,10 +486,10 @@ bool core_list_goes_on(const struct core *core, const struct core_request *reque
 bool core_plan_calendar(const struct core *core, const struct core_request *request, struct arena *arena,
                         struct core_calendar *out);
 /* Returns the delay after a nack that names no delay. It depends on the arguments only, so that a reader of the log can
- * compute it. `own_ms`: row.backoff_ms. */
+ * compute it. `own_ms`: the task's own backoff. */
 uint64_t backoff_ms(const Tarry__Policy *policy, uint32_t own_ms, uint64_t id, uint32_t attempt);
-/* Returns after how many failed attempts a task with this `own` max_attempts becomes a dead letter (OWN-1); 0: never.
- */
+/* Returns the number of failed attempts after which a task becomes a dead letter (OWN-1); 0: never. `own`: the task's
+ * own max_attempts. */
 static inline uint32_t attempts_max(const Tarry__Policy *policy, uint32_t own) {
     return own ? own : policy->max_attempts;
 }

@@ -30,7 +30,7 @@ void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What 
 struct queue *queue_need(struct core *core, const struct core_request *request, const char *name,
                          struct core_effects *effects, Tarry__Code *out_code, const char **out_message);
 extern const char queue_not_created[]; /* error message if the broker does not create queues on first use */
-/* Ends a pause whose time is over. */
+/* Ends the queue's pause, if its time is over. */
 void queue_pause_over(struct core *core, struct queue *queue, struct core_effects *effects);
 
 /* Finds the task if this token belongs to its lease. Otherwise writes the task's present state into the result. */

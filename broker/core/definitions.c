@@ -32,7 +32,7 @@ struct item {
 };
 
 struct space {
-    char name[DEFINITION_SPACE_SIZE_MAX + 1]; /* valid if the space has definitions (count is not 0) */
+    char name[DEFINITION_SPACE_SIZE_MAX + 1]; /* name of the space; valid if it has definitions (count is not 0) */
     uint32_t count;
     uint64_t size;
     uint32_t *order; /* array of DEFINITIONS_MAX: indexes of items */

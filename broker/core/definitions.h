@@ -1,9 +1,9 @@
-/* definitions.h: definitions: small named values that the broker's doors keep in the log, such as the exchanges and
- * bindings of AMQP.
+/* definitions.h: small named values, called definitions, that the broker's doors keep in the log, such as the exchanges
+ * and bindings of AMQP.
  *
- * A definition belongs to a space, one for each door. Only the broker itself changes or reads definitions. All of them
- * are in memory, in chunks of a table of fixed size, so that a record that fits on one node fits on every node (LOG-2).
- * In each space, definitions are sorted by name. */
+ * A definition belongs to a space, one for each door. Only the broker itself changes or reads definitions. All of
+ * them are in memory, in chunks of a table of fixed size. So a record that fits on one node fits on every node
+ * (LOG-2). In each space, definitions are sorted by name. */
 #ifndef TARRY_CORE_DEFINITIONS_H
 #define TARRY_CORE_DEFINITIONS_H
 
@@ -13,7 +13,7 @@ struct definitions;
 
 /* Returns NULL if memory is exhausted. */
 struct definitions *definitions_new(void);
-void definitions_free(struct definitions *definitions); /* NULL is allowed */
+void definitions_free(struct definitions *definitions); /* frees the definitions; NULL is allowed */
 
 struct definition_key {
     const char *space;

@@ -1,8 +1,8 @@
 /* deliver.c: leases ready tasks to consumers. A lease is a record that is durable before its delivery is sent (LOG-1,
  * TRUE-1).
  *
- * Order within a queue: highest priority, then due time, then id. The consumers of a queue with credit take turns, and
- * each gets a fair share, so that one consumer's prefetch does not take all tasks of a small burst. */
+ * Order within a queue: highest priority, then due time, then id. The consumers of a queue with credit take turns,
+ * and each gets a fair share. So one consumer's prefetch does not take all tasks of a small burst. */
 #include "ahead.h"
 #include "decide.h"
 #include "effects.h"
@@ -60,7 +60,7 @@ struct lease_batch {
     uint64_t bytes;
 };
 
-/* Removes the next tasks from their heaps, so that each is visited once, and records them in the draft as leased or
+/* Removes the next tasks from their heaps, so that each is visited once. Records them in the draft as leased or
  * expired, or as judged after an outage (overdue.h). */
 static void gather(struct core *core, struct queue *queue, const struct session *session, bool early,
                    uint32_t count_max, uint32_t records_max, struct lease_batch *batch) {

@@ -47,8 +47,8 @@ void draft_init_for(struct draft *draft, struct core *core, struct arena *arena,
     draft->principal = session->principal;
 }
 
-/* Returns the address of the link in the id table that points to the task's entry, or of the NULL link to which the
- * entry would be added. */
+/* Returns the address of the link in the id table that points to the task's entry. If there is no entry, this is the
+ * NULL link to which it would be added. */
 static struct draft_entry **place_of(struct draft *draft, uint64_t id) {
     struct draft_entry **at = &draft->by_id[id_slot(id, draft->table_mask)];
     for (; *at && (*at)->known.row.id != id; at = &(*at)->by_id_next) draft->core->visits++;

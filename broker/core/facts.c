@@ -14,7 +14,7 @@
 #include "tasks.h"
 
 struct facts_node {
-    const struct row *row;   /* NULL in the table of wanted rows */
+    const struct row *row;   /* the row; NULL in the table of wanted rows */
     const struct want *want; /* id or key of a wanted row; NULL in the tables of rows */
     struct facts_node *next;
 };
@@ -22,9 +22,9 @@ struct facts_node {
 struct facts_table {
     size_t mask;
     uint64_t salt;
-    struct facts_node **rows_by_id; /* NULL: the table has no rows */
+    struct facts_node **rows_by_id; /* hash table by id; NULL: there are no rows */
     struct facts_node **rows_by_key;
-    struct facts_node **wants; /* NULL: no rows are wanted */
+    struct facts_node **wants; /* hash table of wanted rows; NULL: no rows are wanted */
 };
 
 static struct facts_node **slots_new(const struct facts_table *table, struct arena *arena) {
@@ -313,7 +313,7 @@ static void want_op(struct wanting *w, const Tarry__Op *op, const struct task_ke
 
 /* Id and key in an operation. */
 struct named {
-    uint64_t id;         /* id in the operation; 0: it names no id */
+    uint64_t id;         /* id that the operation names; 0: none */
     struct task_key key; /* key of the operation's new task */
 };
 

@@ -61,9 +61,9 @@ void session_credit(struct core *core, uint64_t id, uint32_t credit);
 uint32_t session_gone(struct core *core, struct session *session, Tarry__SessionEnd__Cause why,
                       struct core_effects *effects);
 void session_sent(struct core *core, const struct core_lane_news *news, struct core_effects *effects);
-/* Returns leases after a start: those of bound sessions at once, and those of sessions that were not resumed, at the
- * end of the claim time. Stops after about `records_max` records and continues in the next step. Returns the number of
- * records. */
+/* Ends leases after a start, so that others can lease the tasks: those of bound sessions at once, and those of sessions
+ * that were not resumed, at the end of the claim time. Stops after about `records_max` records and continues in the
+ * next step. Returns the number of records. */
 uint32_t session_claim_over(struct core *core, uint32_t records_max, struct core_effects *effects);
 
 /* Schedules the next visit of the session at `at_ms`, unless an earlier one is scheduled. */
@@ -79,8 +79,8 @@ void session_withdraw(struct core *core, struct session *session);
 /* Returns how many more tasks the session may get. For a pooled session, tasks that other clients have through it are
  * not counted. */
 uint32_t session_credit_left(const struct session *session);
-/* Returns how long a lease of the task lasts: as the session asked, else as the task says, else as its queue says.
- * `session` NULL: the session has ended. */
+/* Returns the lease time for the task: that of the session, else the task's own, else that of its queue. `session`
+ * NULL: the session has ended. */
 uint64_t task_lease_ms(const struct session *session, const struct queue *queue, const struct row *row);
 /* Returns the row with a new lease that begins now. */
 struct row row_leased(const struct core *core, const struct queue *queue, const struct session *session,

@@ -92,7 +92,7 @@ static void push_ready(struct core *core, struct line_state *line, struct task *
     struct queue *queue = queue_at(core, line->line.queue);
     task->place = PLACE_READY;
     assert(!wheel_is_armed(&task->timer.wheel));
-    task->ready = (struct ready_node){0}; /* clear the node, which uses the memory of the timer */
+    task->ready = (struct ready_node){0}; /* clear the heap's node, which uses the memory of the timer */
     ready_push(&line->ready, &task->ready, task->row.due_ms, task->row.id);
     core->ready_anew = true;
     queue->ready_mask |= ready_bit(line);
@@ -117,7 +117,7 @@ static void push_early(struct core *core, struct line_state *line, struct task *
     assert(!task->row.serial_size); /* SERIAL-1 */
     struct queue *queue = queue_at(core, line->line.queue);
     task->place = PLACE_EARLY;
-    task->ready = (struct ready_node){0}; /* clear the node, which uses the memory of the timer */
+    task->ready = (struct ready_node){0}; /* clear the heap's node, which uses the memory of the timer */
     ready_push(&line->early, &task->ready, task->row.due_ms, task->row.id);
     if (ready_min(&line->early) == &task->ready) arm_early_timer(core, line);
     core->ready_anew = true;
@@ -301,16 +301,16 @@ uint64_t near_look_ms(const struct core *core, const struct row *row) {
     return row->due_ms > now_ms + ahead_ms ? row->due_ms - ahead_ms : now_ms;
 }
 
-/* Returns true if the sharer may get the task before it is due, so that its shares can be leased ahead of time. Not so
- * an occurrence, and a task with an overdue policy (OVERDUE-1): after an outage that begins before the due time, the
- * broker may still cancel, bury or move it. */
+/* Returns true if the sharer may get the task before it is due, so that its shares can be leased ahead of time. False
+ * for an occurrence, and for a task with an overdue policy (OVERDUE-1): after an outage that begins before the due
+ * time, the broker may still cancel, bury or move the task. */
 static bool may_be_shared_early(const struct core *core, const struct row *row) {
     const struct queue *queue = queue_at(core, row->queue);
     return queue->group_count && !row->serial_size && !overdue_is_set(&queue->policy) &&
            !occurrence_name_size(row->key, row->key_size);
 }
 
-/* Returns when to check the task of a topic: when the sharer may get it, or at its due time. */
+/* Returns the time at which to check the task of a topic: when the sharer may get it, or the due time. */
 static uint64_t share_look_ms(const struct core *core, const struct row *row) {
     const uint64_t ahead_ms = SHARE_AHEAD_LEASES * core->options.ahead_ms;
     if (!may_be_shared_early(core, row)) return row->due_ms;

@@ -38,7 +38,8 @@ uint8_t near_halvings(const struct core *core, const struct queue *queue);
 bool near_may_be_ahead(const struct core *core, const struct row *row);
 /* Returns when to check the waiting task: at its due time, or earlier if it may be leased ahead of time. */
 uint64_t near_look_ms(const struct core *core, const struct row *row);
-/* Lets the sharer have the pending task of a topic before it is due. Returns false if the task is not shared early. */
+/* Lets the sharer get a topic's pending task before the due time. Returns false if the task must not be shared early.
+ */
 bool near_share_soon(struct core *core, struct task *task);
 /* Notes that the task, which has a serial name, is leased, or will be in this draft. Until near_release no other task
  * of its name is offered (SERIAL-1). */
@@ -85,9 +86,9 @@ uint64_t near_trim_limit(const struct core *core);
 
 /* Queues the line for near_check_lines at the end of a step, because its window or low mark may have to move. */
 void near_check_later(struct core *core, struct line_state *line);
-/* Queues each line of the queue of which the index has tasks for near_check_lines. */
+/* Puts those lines of the queue that have tasks in the index on the list for near_check_lines. */
 void near_check_queue(struct core *core, struct queue *queue);
-/* Queues all lines of which the index has tasks for near_check_lines. */
+/* Puts all lines that have tasks in the index on the list for near_check_lines. */
 void near_check_all(struct core *core);
 /* Requests the loads that are due, arms timers for later loads, and sends low marks to the index. The work per call is
  * bounded. */

@@ -8,7 +8,7 @@
 #include "queues.h"
 #include "tasks.h"
 
-#define QUEUES_PER_FRAME 64u /* so that a frame has enough space: the record of a queue has at most about 2 KiB */
+#define QUEUES_PER_FRAME 64u /* a queue's record has at most about 2 KiB, so this many fit into a frame */
 
 static const char reason_spread[] = "overdue after an outage: spread";
 

@@ -1,7 +1,7 @@
 /* overdue.h: what happens to tasks that fell due while no broker served (OVERDUE-1; docs/HERDS.md, policies overdue_…).
  *
- * A start judges each outage once. For each queue with such a policy it records the time from the last record of the
- * former run to the start, in which tasks fell due, and the policy of that moment (QueuePut.overdue). The judgement is
+ * A start judges each outage once. For each queue with such a policy it records two things (QueuePut.overdue): the time
+ * of the outage, from the last record of the former run to the start, and the policy of that moment. The judgement is
  * carried out for a task when its turn to be delivered comes, as an expiry is: the task expires, becomes a dead letter,
  * or is moved. So no start waits for a scan of the index, and a restart or a promotion applies the same judgement.
  *

@@ -1,4 +1,5 @@
-/* recur.h: recurrences: tasks that come again by a cron expression, an interval or an RRULE (docs/RECURRING.md).
+/* recur.h: recurrences. A recurrence creates a task again and again by a cron expression, an interval or an RRULE
+ * (docs/RECURRING.md).
  *
  *   set ──► next occurrence: an ordinary waiting task ──► it falls due ──► one frame: this one is settled, and the next
  *           occurrence's task is created ──► …
@@ -54,7 +55,7 @@ struct recur {
     bool is_allowed; /* overlap=allow: open tasks are not remembered */
     bool is_live;    /* the next occurrence's task has not ended */
     bool has_row;    /* the next occurrence's task is waiting; row, row_time and row_hash are its present row */
-    uint64_t hash;   /* hash of the recorded state */
+    uint64_t hash;   /* hash of the recurrence's recorded state */
     uint64_t set_hash;
     uint64_t next_ms;
     uint64_t due_ms;

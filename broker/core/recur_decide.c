@@ -23,7 +23,7 @@
 struct step {
     struct core *core;
     struct draft *draft;
-    struct recur *recur; /* NULL: the decision creates the recurrence */
+    struct recur *recur; /* the recurrence; NULL: the decision creates it */
     uint64_t number;
     uint32_t queue;
     const char *name;

@@ -11,7 +11,7 @@
 
 struct serial {
     struct serial *by_name_next; /* next name in the same bucket of core->by_serial */
-    uint64_t hash;               /* row_key_hash of queue and name */
+    uint64_t hash;               /* hash of queue and name (row_key_hash) */
     struct task *holder;  /* the task of this name that is leased, or that the present draft leases; NULL: none */
     struct task *offered; /* the task in its line's ready heap; NULL: none */
     struct ready waiting; /* all ready tasks of the name in memory, the offered one included */

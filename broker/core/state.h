@@ -103,10 +103,10 @@ enum place {
 struct session;
 
 enum ahead {
-    AHEAD_NOT,     /* not leased ahead of time, or its delivery was sent */
-    AHEAD_PENDING, /* leased ahead of time and not due yet: in session->ahead */
-    AHEAD_DUE, /* leased ahead of time and due: in session->due, for this step or until the session's present delivery
-                  has ended */
+    AHEAD_NOT,     /* the task was not leased ahead of time, or its delivery was sent */
+    AHEAD_PENDING, /* the task is leased ahead of time and not due yet: in session->ahead */
+    AHEAD_DUE,     /* the task is leased ahead of time and due: in session->due, for this step or until the session's
+                      present delivery has ended */
 };
 
 struct holder { /* the session that had a task, and since when; 0: no session */
@@ -115,7 +115,7 @@ struct holder { /* the session that had a task, and since when; 0: no session */
 };
 
 struct task {
-    union { /* the valid member depends on `place`. In other places no timer is armed, no heap has the task, and
+    union { /* `place` decides which member is valid. In other places no timer is armed, no heap has the task, and
                `before` is not valid */
         struct {
             struct timer timer; /* PENDING: due time, or start of leasing ahead of time; LEASED: deadline; leased ahead
@@ -165,13 +165,13 @@ struct line_state {
     uint64_t near_count;
     uint64_t far_count;
     struct ready ready;
-    struct ready parked;          /* ready tasks that wait for their serial name */
-    bool leases_early;            /* copy of the queue's lease_before_due; saves 31 instructions per scheduled task */
-    struct ready early;           /* tasks that are not due yet, in a queue with lease_before_due; otherwise empty */
-    struct timer early_timer;     /* armed while `early` is not empty: due time of its first task, or an earlier time */
-    struct timer window_timer;    /* time at which to check whether a load is due */
-    struct task *evict_cursor;    /* next task of `near` to check for eviction; NULL: no eviction is in progress */
-    TAILQ_ENTRY(line_state) size; /* entry in core->by_size[size_class]; with class 0 in no list */
+    struct ready parked; /* heap of ready tasks that wait for their serial name */
+    bool leases_early;   /* copy of the queue's lease_before_due; saves 31 instructions per scheduled task */
+    struct ready early;  /* heap of tasks that are not due yet, in a queue with lease_before_due; otherwise empty */
+    struct timer early_timer;      /* timer for the first task of `early`; may be armed for an earlier time */
+    struct timer window_timer;     /* time at which to check whether a load is due */
+    struct task *evict_cursor;     /* next task of `near` to check for eviction; NULL: no eviction is in progress */
+    TAILQ_ENTRY(line_state) size;  /* entry in core->by_size[size_class]; with class 0 in no list */
     TAILQ_ENTRY(line_state) check; /* entry in core->check or core->starved, depending on `checking` */
     uint8_t size_class;
     uint8_t checking; /* enum checking */
@@ -179,7 +179,7 @@ struct line_state {
     int load_hold;          /* hold of the load; valid while loading */
     uint64_t load_rows;     /* valid while loading: estimated maximum of rows that will arrive */
     struct due load_after;  /* valid while loading: the horizon at the request, or the end of the last piece */
-    struct due low_advised; /* the last hint sent to the index */
+    struct due low_advised; /* low mark in the last hint that was sent to the index */
     /* A load has moved the horizon, and some far tasks within it are not placed yet. Tasks that are due after `sure`
      * must wait until they are. */
     bool settling;
@@ -195,8 +195,8 @@ enum checking { CHECK_NONE, CHECK_LISTED, CHECK_STARVED };
 TAILQ_HEAD(line_list, line_state);
 
 struct subscription {
-    TAILQ_ENTRY(subscription) of_queue; /* entry in queue->willing while session->willing */
-    TAILQ_ENTRY(subscription) of_taker; /* entry in queue->takers while session->takes */
+    TAILQ_ENTRY(subscription) of_queue; /* entry in queue->willing while session->willing is set */
+    TAILQ_ENTRY(subscription) of_taker; /* entry in queue->takers while session->takes is set */
     struct session *session;
     struct queue *queue;
 };
@@ -233,7 +233,7 @@ struct overdue {
 struct queue {
     uint32_t number; /* the queue's number: place and generation (row.h); 0: unused */
     char name[QUEUE_NAME_SIZE_MAX + 1];
-    Tarry__Policy policy;             /* its member `push` points to the buffer `push` below */
+    Tarry__Policy policy;             /* policy of the queue; its member `push` points to the buffer `push` below */
     char push[PUSH_URL_SIZE_MAX + 1]; /* buffer of policy.push */
     char filter[FILTER_SIZE_MAX + 1]; /* memory of policy.filter */
     bool is_group;                    /* the queue has a filter and is not deleted (groups.h) */
@@ -244,14 +244,14 @@ struct queue {
     bool paused;
     bool deleted;    /* the queue was deleted. Tasks that ended in it are still found by its name, until the queue is
                         created again or another queue takes its place */
-    bool forgets;    /* of a deleted queue: another queue may take the place although outcomes are remembered */
+    bool forgets;    /* true: another queue may take the place of this deleted queue although outcomes are remembered */
     bool is_counted; /* the queue is counted as a live queue */
     char creator[PRINCIPAL_SIZE_MAX + 1]; /* principal whose limit of queues includes this queue; "": none */
     uint64_t paused_until_ms;
     uint64_t hash; /* result of queue_hash, for the digest */
     struct timer pause_timer;
-    struct timer gate_timer;               /* armed while tasks and consumers wait for the queue's rate (gate.h) */
-    uint64_t bucket_full_ns;               /* steady time at which the token bucket will be full */
+    struct timer gate_timer; /* timer, armed while tasks and consumers wait for the queue's rate (gate.h) */
+    uint64_t bucket_full_ns; /* steady time at which the token bucket will be full */
     struct overdue overdues[OVERDUES_MAX]; /* oldest first */
     uint32_t overdue_count;
     struct line_state lines[ROW_BASES][PRIORITY_COUNT];
@@ -268,7 +268,7 @@ struct queue {
     uint32_t taker_count;
     uint32_t ahead_count;     /* number of tasks leased ahead of time */
     uint8_t ahead_halvings;   /* number of times that the time ahead was halved because consumers lacked credit */
-    struct pause ahead_pause; /* until its end, all halvings count; then one is undone, and another one after each
+    struct pause ahead_pause; /* time until which all halvings count; then one is undone, and another one after each
                                  further `length_ms` */
     /* Node in core->serving if a task is ready (with lease_before_due: early), a consumer has credit, the queue is not
      * paused, and its limits permit a lease (gate.h). */
@@ -283,10 +283,10 @@ struct queue {
 };
 enum session_state {
     SESSION_FREE = 0,
-    SESSION_WAITING_LANE, /* subscribed; its lane is not connected yet */
+    SESSION_WAITING_LANE, /* the session is subscribed; its lane is not connected yet */
     SESSION_UP,
-    SESSION_UNCLAIMED, /* from before a restart; keeps its leases until it is resumed or the claim time ends. A bound
-                          session's leases end at once */
+    SESSION_UNCLAIMED, /* the session is from before a restart; it keeps its leases until it is resumed or the claim
+                          time ends. A bound session's leases end at once */
     SESSION_LEFT,      /* the session was closed by its client; its leases stay */
 };
 
@@ -312,11 +312,11 @@ struct session {
     uint32_t ahead_count;                 /* number of tasks in `ahead` and `due` */
     struct pause
         ahead_pause;   /* during this pause, no task is leased ahead of time to the session, because credit was short */
-    struct timer look; /* armed while the session must be visited again later */
+    struct timer look; /* timer, armed while the session must be visited again later */
     uint32_t lease_count; /* number of leases, including the tasks in `ahead` and `due` */
-    bool takes;           /* the session's subscriptions are in queue->takers of its queues */
+    bool takes;           /* true: the session's subscriptions are in queue->takers of its queues */
     bool sending;
-    uint64_t sending_ms;       /* start of the delivery that is being sent */
+    uint64_t sending_ms;       /* time at which the delivery that is being sent was started */
     uint64_t sending_position; /* lease position of the delivery that is being sent */
     uint32_t sending_count;    /* number of tasks in the delivery that is being sent */
     bool sending_departed; /* the delivery that is being sent contains tasks leased ahead of time, marked `departing` */
@@ -367,7 +367,7 @@ struct job {
     uint32_t states; /* mask of enum state_bit: states of the tasks that the job concerns */
     uint64_t after_id;
     uint64_t id_end;
-    uint64_t split_ms[ROW_BASES]; /* a task due at or before this time counts as ready */
+    uint64_t split_ms[ROW_BASES]; /* per base: a task due at or before this time counts as ready */
     uint64_t done;                /* number of tasks ended or requeued until now */
     uint64_t left;                /* number of dead letters that stay dead because a live task has the same key */
     char client[CLIENT_NAME_SIZE_MAX + 1]; /* the client that requested the job */
@@ -432,7 +432,7 @@ struct free_place {
 struct free_places {
     struct free_place *items; /* array of QUEUE_PLACES entries */
     uint32_t count;
-    uint32_t at;    /* entries before this index are no longer free */
+    uint32_t at;    /* entries of the list before this index are no longer free */
     uint32_t taken; /* number of entries from `at` on that are no longer free */
     bool is_known;  /* false at the start of each step */
 };
@@ -460,15 +460,15 @@ struct core {
                           placed */
     bool full;         /* the last step started no deliveries, because too much data is being sent (core_event.full) */
     bool sealed;       /* the last frame of the log is a seal frame */
-    bool is_looked;    /* a Stats scan is using queue_looks */
-    bool producers_unordered; /* after a restore: producers_idle is not sorted by last use yet */
+    bool is_looked;    /* true: a Stats scan is using queue_looks */
+    bool producers_unordered; /* true after a restore: producers_idle is not sorted by last use yet */
 
     /* log */
     uint64_t position; /* log position of the next frame */
     uint64_t durable;
     uint64_t indexed;
     uint64_t seal_at_ms;     /* time to write a seal; UINT64_MAX: no seal needed */
-    struct instant recorded; /* time of the last frame */
+    struct instant recorded; /* logical time of the last frame */
 
     /* tasks */
     struct slab *slab;
@@ -494,7 +494,7 @@ struct core {
     uint64_t sizes;                       /* if bit n - 1 is set, by_size[n] is not empty */
     struct line_list check;               /* lines whose window or low mark may have to move */
     struct line_list starved;             /* lines that need a window and wait for memory or a hold */
-    uint32_t overdue_queues;              /* live queues with a policy for overdue tasks (overdue.h) */
+    uint32_t overdue_queues;              /* number of live queues with a policy for overdue tasks (overdue.h) */
     uint32_t unchecked; /* all lines of queues with this place or a higher one must be checked; 0: no queue */
     struct line_list promoting;
     uint64_t random; /* state of the deterministic random numbers, for sampling */
@@ -516,16 +516,16 @@ struct core {
                                  for unused entries */
     uint32_t *awaited_names;  /* hash table by name: index + 1 in `awaited` */
     uint32_t awaited_free;    /* index + 1 of the first entry that was used and is free again */
-    uint32_t awaited_end;     /* entries from this index on have never been used */
+    uint32_t awaited_end;     /* entries of `awaited` from this index on have never been used */
     uint32_t awaited_count;
-    uint32_t own_queue_count;     /* live queues that belong to the broker (queue_is_reserved) */
+    uint32_t own_queue_count;     /* number of live queues that belong to the broker (queue_is_reserved) */
     struct wish *wishes;          /* array of WISHES_MAX entries: enough for every subscription of every session */
     struct wish_list wishes_free; /* entries of `wishes` that were used and are free again */
-    uint32_t wishes_end;          /* entries from this index on have never been used */
+    uint32_t wishes_end;          /* entries of `wishes` from this index on have never been used */
     struct ready serving; /* queues to serve, sorted by (turn, place): the queue that was served longest ago is first */
-    struct ready moving;  /* queues with tasks for a mover, sorted by (turn, place), too */
+    struct ready moving;  /* queues with tasks for a mover, sorted by (turn, place) */
     struct session_list movers;  /* movers that may get new tasks; the first is next in turn */
-    struct ready sharing;        /* queues with tasks for a sharer, sorted by (turn, place), too */
+    struct ready sharing;        /* queues with tasks for a sharer, sorted by (turn, place) */
     struct session_list sharers; /* sharers that may get new tasks; the first is next in turn */
     uint32_t group_count;        /* number of groups of all topics */
     uint32_t orphan_count;       /* number of groups whose topic is not restored yet */
@@ -533,7 +533,7 @@ struct core {
     struct session_list changed; /* sessions that deliver() must visit before it serves any queue */
 
     struct session *sessions;
-    struct subscription (*subscriptions)[QUEUES_PER_SUBSCRIBE_MAX]; /* by index of the session: its subscriptions */
+    struct subscription (*subscriptions)[QUEUES_PER_SUBSCRIBE_MAX]; /* subscriptions of each session, by its index */
     uint32_t sessions_end;                                          /* slots from this index on have never been used */
     uint32_t session_count;                                         /* number of sessions in state WAITING_LANE or UP */
     uint64_t session_next;
@@ -552,7 +552,7 @@ struct core {
     struct producer_list producers_of[OWNER_BUCKETS];
     struct producer_list producers_free; /* entries of `producers` that were used and are free again */
     uint32_t producer_count;
-    uint32_t producers_used; /* entries from this index on have never been used */
+    uint32_t producers_used; /* entries of `producers` from this index on have never been used */
     /* Steady times of the last stop of the process that lasted for hours, and of reading its input after that (F-13);
      * both are 0 if there was none. */
     uint64_t producers_stopped_ms;
@@ -571,7 +571,7 @@ struct core {
     uint32_t recur_recheck; /* the occurrences of slots below this index were compared with the present tzdata */
     bool recur_lacks_room;  /* the comparison lacks memory, index or disk space, and is tried again after RECUR_RETRY_MS
                              */
-    uint32_t recur_stuck;   /* recurrences that are stuck */
+    uint32_t recur_stuck;   /* number of recurrences that are stuck */
     struct {
         uint64_t due, missed, skipped;
     } recur_totals;           /* numbers of occurrences since CORE_START (RecurState) */

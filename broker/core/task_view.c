@@ -74,7 +74,7 @@ void describe_outcome(Tarry__OpResult *result, const struct outcome *outcome) {
     result->outcome = outcome_of_cause((Tarry__Cause)outcome->cause);
     result->id = outcome->id;
     result->due_ms = outcome->due_ms;
-    /* The outcome of a shared task uses these fields for its shares. */
+    /* In the outcome of a shared task, the fields deliveries, session and delivered_ms are about its shares. */
     if (outcome->cause != TARRY__CAUSE__CAUSE_SHARED) {
         result->deliveries = outcome->deliveries;
         result->session = outcome->session;

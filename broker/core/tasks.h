@@ -15,7 +15,7 @@ extern const char reason_lease_lost[];
 extern const char reason_shares_large[];
 extern const char reason_attempts_used[];
 extern const char reason_overdue[];
-/* Returns true if the text equals one of these reasons. */
+/* Returns true if the text equals one of the broker's own reasons. */
 bool reason_is_own(const char *reason, uint8_t size);
 /* Size of the object for a client's reason; all have one size, so they start at most one page. */
 #define REASON_OBJECT_SIZE 256u
@@ -89,7 +89,7 @@ static inline struct serial_part *task_serial_part(const struct task *task) {
 
 /* The state of a task on which a decision is based. */
 struct known {
-    struct row row;     /* key and reason are borrowed */
+    struct row row;     /* row of the task; its key and reason are borrowed */
     uint64_t hash;      /* row_hash(row), which is removed from the digest when the task changes; 0: not computed yet */
     uint64_t key_hash;  /* row_key(row).hash */
     Tarry__Cause ended; /* CAUSE_NONE: the task is live or dead; otherwise how it ended in this draft */

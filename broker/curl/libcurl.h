@@ -6,7 +6,7 @@
 #ifndef TARRY_CURL_LIBCURL_H
 #define TARRY_CURL_LIBCURL_H
 
-#define CURL_DISABLE_TYPECHECK /* libcurl's type-check macros use the names of its functions */
+#define CURL_DISABLE_TYPECHECK /* because libcurl's type-check macros use the names of its functions */
 #include <curl/curl.h>
 
 #define LIBCURL_FUNCTIONS(X)                                                                                           \

@@ -8,9 +8,9 @@
  * session's next delivery. The core also ignores all other reports of an earlier turn, which may arrive while the
  * session moves to another lane: a connection on the old lane says nothing about the new one.
  *
- * The caller (shell/threads/lanes.c) keeps one lane_state per lane, opens and closes it as the core orders, executes
- * what a function returns, and reports the result to the core. Not thread-safe: the caller holds a mutex. Allocates
- * nothing. */
+ * The caller (shell/threads/lanes.c) keeps one lane_state per lane, and opens and closes it as the core orders. It
+ * executes what a function returns, and reports the result to the core. Not thread-safe: the caller holds a mutex.
+ * Allocates nothing. */
 #ifndef TARRY_ENGINE_LANE_STATE_H
 #define TARRY_ENGINE_LANE_STATE_H
 

@@ -51,7 +51,7 @@ static int read_one(const struct outgoing_source *source, struct arena *arena, c
 /* A piece of the log with the contents of some tasks of a delivery; `task_end` is the next task. */
 struct span {
     uint64_t at;
-    size_t size;    /* 0: no span was read, so each content is read separately */
+    size_t size;    /* size of the span; 0: no span was read, so each content is read separately */
     uint8_t *bytes; /* reused buffer of OUTGOING_SPAN_MAX bytes; NULL: not needed yet */
     size_t task_end;
 };

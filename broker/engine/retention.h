@@ -44,7 +44,7 @@ enum retention_result {
 
 struct retention {
     struct retention_policy policy;
-    enum retention_effect effect; /* current effect; REST: no effect */
+    enum retention_effect effect; /* effect that the caller must execute; REST: none */
     struct log_segment segment;   /* the segment being removed, or requested from the archive */
     uint64_t asked;               /* base of the segment that was last requested from the archive */
 };

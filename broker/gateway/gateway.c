@@ -411,7 +411,8 @@ static struct ask *ask_new(struct gateway *gateway, const struct gateway_caller 
         return NULL;
     }
     ask->principal = gateway->calls.hold(gateway->calls.argument, caller->principal);
-    memcpy(ask->peer, caller->peer, strnlen(caller->peer, sizeof(ask->peer) - 1)); /* calloc has set the last NUL */
+    memcpy(ask->peer, caller->peer,
+           strnlen(caller->peer, sizeof(ask->peer) - 1)); /* calloc has already written the terminating zero */
     gateway->ask_count++;
     return ask;
 }
@@ -465,7 +466,7 @@ void maker_await(struct ask *ask) {
         ask_refuse_later(ask, TARRY__CODE__BUSY, NULL);
 }
 
-/* Handles the reply of a commit; NULL: no reply. True: the reply must not be passed on. */
+/* Frees all makers and their producers. */
 static void makers_free(struct gateway *gateway) {
     struct maker *maker = NULL;
     while ((maker = TAILQ_FIRST(&gateway->makers)) != NULL) {

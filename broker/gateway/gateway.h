@@ -66,7 +66,8 @@ struct gateway_deed {
  * a sentence. */
 Tarry__Code gateway_pay(struct gateway *gateway, const struct gateway_caller *caller, const struct gateway_deed *deed,
                         char sentence[GATEWAY_SENTENCE_SIZE]);
-/* Returns the operation that gateway_pay took, because the broker counts the request's operations itself. */
+/* Gives the operation that gateway_pay took back to the rate, because the broker counts the request's operations
+ * itself. */
 void gateway_unpay(struct gateway *gateway, const struct gateway_caller *caller);
 
 /* Checks whether the principal may do this operation in this queue. False: `sentence` gives the reason. */
@@ -129,7 +130,7 @@ struct gateway_lease_options {
 struct gateway_leased {
     Tarry__Code code; /* not OK: the lease was refused; `message` gives the reason */
     const char *message;
-    const char *primary; /* valid with NOT_PRIMARY: the leader's address; "": unknown */
+    const char *primary; /* the leader's address, with NOT_PRIMARY; "": unknown */
     /* Leased tasks with their tokens; the leases are durable. No tasks: the wait has timed out. */
     Tarry__DeliveredTask *const *tasks;
     size_t count;

@@ -34,7 +34,7 @@ struct lease {
     struct timer timer; /* must be the first member; fires at the end of the wait */
     uint64_t id;
     struct gateway *gateway;
-    struct pool *pool;   /* NULL: the lease will be refused when the timer fires */
+    struct pool *pool;   /* the lease's pool; NULL: the lease will be refused when the timer fires */
     struct share *share; /* the delivery that contains its tasks; NULL: the lease still waits */
     uint32_t max;
     bool is_now;   /* true: the client wants only tasks that are ready now */

@@ -18,7 +18,7 @@ struct http_body {
     size_t size;
     size_t capacity;
     size_t expected;              /* decompressed size as stated by the head or the zstd frame; 0: unknown */
-    struct body_packing *packing; /* NULL: the body is not compressed */
+    struct body_packing *packing; /* state of the decompressor; NULL: the body is not compressed */
 };
 
 /* The reason for refusing a body. */

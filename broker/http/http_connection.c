@@ -1,8 +1,8 @@
 /* http_connection.c: the bytes of a connection: heads, bodies, and the responses in their order; see http_server.h.
  *
  * Requests are in `line` until their responses are sent. Usually the connection has one request at a time. A commit may
- * begin beside earlier commits (pipelining) if its head and body have arrived whole, nothing in its head needs more
- * than the usual steps (goes_beside), and its resources are left. Any other request begins when the line is empty.
+ * begin beside earlier commits (pipelining) on three conditions: its head and body have arrived whole; its head needs
+ * only the usual steps (goes_beside); and there are resources for it. Any other request begins when the line is empty.
  * So commits reach the core in the order of the requests, and questions, leases, streams and upgrades find the effects
  * of all earlier requests.
  *
@@ -23,7 +23,7 @@
 #define IN_MAX                                                                                                         \
     (64u << 10) /* maximum input that is buffered in a request; also the body bytes that must arrive within BODY_MS */
 #define IN_FIRST 1024u
-/* A commit takes at most this many times the bytes of its body, and these bytes more, when it is packed. */
+/* A packed commit has at most PACKED_FACTOR times the bytes of its body, plus PACKED_MORE. */
 #define PACKED_FACTOR 2u
 #define PACKED_MORE 1024u
 #define CLIENT "http" /* the client name in the log, before ": " and the User-Agent */
@@ -528,7 +528,7 @@ static bool begin_exchange(struct http_connection *connection, size_t size) {
     return judge(exchange) && begin_body(exchange);
 }
 
-/* Returns the size of a head with its empty line; 0: incomplete. */
+/* Returns the size of the request's head, including the empty line; 0: the head is incomplete. */
 static size_t find_head_end(const char *begin, size_t size) {
     const char *at = begin, *end = begin + size, *line_end;
     while ((line_end = memchr(at, '\n', (size_t)(end - at))) != NULL) {

@@ -22,7 +22,7 @@ struct http_connection {
     struct chunks chunks;
     struct http_line line; /* the requests without a response, and those whose response waits, in order */
     unsigned count;        /* number of requests in `line` */
-    size_t passed_size;    /* sum of their passed_size */
+    size_t passed_size;    /* sum of the requests' passed_size */
     /* The request that is received, or that is under way and lets no other begin; NULL: none. The last of `line`. */
     struct http_exchange *exchange;
     uint64_t put_off_ms; /* delay after which the postponed commits are sent again */

@@ -17,8 +17,8 @@ static void on_reply(void *argument, const Tarry__Reply *reply) {
     exchange->on_reply(exchange, reply);
 }
 
-/* Returns the operation that was charged before the body was read, because the broker charges the request's own
- * operations. */
+/* Gives back to the rate the operation that was charged before the body was read, because the broker charges the
+ * request's operations itself. */
 static void take_payment_back(struct http_exchange *exchange) {
     if (exchange->has_paid) gateway_unpay(exchange->server->gateway, &exchange->caller);
     exchange->has_paid = false;

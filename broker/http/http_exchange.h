@@ -48,8 +48,8 @@
 /* Pipelining: while commits of a connection have no answer yet, further commits of it may begin *beside* them. */
 /* Maximum number of requests of a connection that are under way or whose answers wait for an earlier one. */
 #define HTTP_PIPELINED_MAX 16u
-/* Maximum bytes that these requests hold, answers included. A commit with a body larger than DOOR_SMALL_MAX begins only
- * when no other request is under way. */
+/* Maximum bytes that the requests of a connection hold while they are under way, answers included. A commit with a body
+ * larger than DOOR_SMALL_MAX begins only when no other request is under way. */
 #define HTTP_PIPELINED_BYTES (128u << 10)
 /* Maximum number, for all connections, of requests beside which another request of their connection has begun. */
 #define HTTP_PASSED_MAX 512u
@@ -90,7 +90,7 @@ struct http_exchange {
     struct message *answer;             /* messages of the response that wait for earlier responses */
     struct message **answer_last;
     size_t passed_size; /* bytes counted because another request has begun beside this one; 0: no other has begun */
-    const struct route *route; /* NULL: the path is not in /v1 */
+    const struct route *route; /* route of the path; NULL: the path is not in /v1 */
     /* A refusal that was decided while the head was read or the request was built; it is sent later. */
     struct http_refusal refusal;
     struct http_job job;                           /* the worker's job for this exchange */
@@ -200,7 +200,7 @@ void http_commit_again(struct http_exchange *exchange);
 void http_lease(struct http_exchange *exchange, const struct gateway_lease_options *options,
                 void (*on_leased)(struct http_exchange *exchange, const struct gateway_leased *leased));
 
-/* Returns whether the request has a body that its head calls JSON. Otherwise the request is refused. */
+/* Returns whether the request has a body, and its Content-Type is JSON. Otherwise refuses the request. */
 bool http_has_json(struct http_exchange *exchange);
 /* Parses the body as JSON, in a handler of a route with a body. With `optional`, a missing body counts as an empty
  * object. Returns false if the request is refused. */

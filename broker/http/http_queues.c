@@ -1,4 +1,4 @@
-/* http_queues.c: queues: their policies, pauses, purges and deletion. */
+/* http_queues.c: requests about queues: their policies, pauses, purges and deletion. */
 #include <string.h>
 
 #include "http_exchange.h"

@@ -1,4 +1,4 @@
-/* http_recurrences.c: recurrences: tasks by a cron expression, an interval or an RRULE. */
+/* http_recurrences.c: requests about recurrences, which create tasks by a cron expression, an interval or an RRULE. */
 #include <string.h>
 
 #include "http_exchange.h"

@@ -146,7 +146,8 @@ static void commit_each(struct http_exchange *exchange, const char *name, json_t
     send_ops(exchange, ops, is_single);
 }
 
-/* Commits the body's schedules without a tree of JSON values. Returns false if its JSON is not plain. */
+/* Parses the body's schedules without building a tree of JSON values, which is faster, and commits them. Returns false
+ * if the body needs the full parser: it is large, or its JSON is not plain. */
 static bool commit_quickly(struct http_exchange *exchange, bool atomic) {
     const struct http_body *body = &exchange->body;
     bool is_single;

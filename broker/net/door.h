@@ -119,8 +119,8 @@ struct door_calls {
      * callee may use the CPU here, but must call door_step_aside before any other wait. */
     void (*served)(void *argument);
     /* Passes a reply or a delivery (`is_delivery`) to a requester inside the broker (DOOR_INSIDE), which may only read
-     * it. The receiver of a delivery must call lane_sent with the result. NULL: no reply, because memory was short or
-     * the session of its lane has ended. */
+     * it. The receiver of a delivery must call lane_sent with the result. NULL: no reply, because there was too little
+     * memory, or the session of its lane has ended. */
     void (*inside)(void *argument, uint64_t id, const struct message *message, bool is_delivery);
     /* Reports that there may be capacity for requests again. Before the call, the door has offered the waiting requests
      * to the callee again. */

@@ -61,7 +61,8 @@ enum connection_state {
     STATE_OPEN,
     STATE_FINISHES, /* nothing more is read; STATE_LINGERS follows once everything is sent */
     STATE_LINGERS,  /* the sending side is shut down; incoming bytes are dropped until the client closes */
-    STATE_DEAD      /* in the door's list `dead`, freed at the end of the round; nothing happens to it any more */
+    STATE_DEAD /* the connection is in the door's list `dead`, freed at the end of the round; nothing happens to it any
+                  more */
 };
 
 enum connection_kind { KIND_STREAM, KIND_RPC, KIND_LANE };
@@ -73,13 +74,13 @@ enum source { SOURCE_WAKE, SOURCE_LISTENER, SOURCE_CONNECTION };
 struct address {
     struct address *next;
     unsigned count;
-    uint8_t bytes[DOOR_ADDRESS_SIZE]; /* IPv6, or IPv4 mapped to IPv6; for a Unix socket 0xff and the uid */
+    uint8_t bytes[DOOR_ADDRESS_SIZE]; /* IPv6 address, or IPv4 mapped to IPv6; for a Unix socket 0xff and the uid */
 };
 
 /* The way in which SP messages are divided into frames on a connection. */
 enum framing {
     FRAMING_WS, /* WebSocket (proto/ws_frame.h) */
-    FRAMING_SP  /* nng's own transports (proto/sp_frame.h) */
+    FRAMING_SP  /* framing of nng's own transports (proto/sp_frame.h) */
 };
 
 /* Number of random bytes in a lane's ticket; the connection's id precedes them. */
@@ -140,13 +141,13 @@ struct connection {
     uint64_t id;
     enum connection_state state;
     enum connection_kind kind;
-    SSL *ssl; /* NULL: no TLS, or TLS failed */
+    SSL *ssl; /* state of TLS; NULL: no TLS, or TLS failed */
     bool over_tls;
     uint32_t waits_for; /* events of the socket for which the door waits by epoll */
     bool is_paused;     /* the door does not read from this connection */
     bool is_blocked;    /* the kernel takes no more bytes now; epoll reports when it does */
     bool has_ended;     /* the client shut down its sending side */
-    bool is_admitted;   /* call `dismiss` for `principal` at the end */
+    bool is_admitted;   /* true: `dismiss` must be called for `principal` at the end */
     /* Protocol of the connection's listener, or the protocol that the first byte selected. */
     const struct door_stream_calls *speaks;
     union {
@@ -218,12 +219,12 @@ struct listener {
 struct door {
     struct door_calls calls;
     struct door_limits limits;
-    SSL_CTX *tls; /* NULL: no TLS listener */
+    SSL_CTX *tls; /* context of TLS connections; NULL: no listener uses TLS */
     struct deadlines deadlines;
     struct deadline tls_look;
     struct deadline alarm;
-    struct deadline trim;         /* armed while the allocator is made to return memory */
-    struct deadline slow_look;    /* armed while a delivery waits for memory that consumers hold */
+    struct deadline trim;         /* timer, armed while the allocator is made to return memory */
+    struct deadline slow_look;    /* timer, armed while a delivery waits for memory that consumers hold */
     struct deadline accept_again; /* pause of accepting: no connection is accepted until this timer fires */
     struct door_stream_calls sp;  /* the protocol that precedes SP messages over TCP and IPC (door_sp.c) */
     struct listener listeners[DOOR_LISTENERS_MAX];
@@ -241,14 +242,14 @@ struct door {
     _Atomic bool is_aside; /* the door's thread waits for a disk */
 
     _Atomic size_t held;
-    _Atomic bool has_ends; /* `ending` or `inside_ends` has an entry */
+    _Atomic bool has_ends; /* true: `ending` or `inside_ends` has an entry */
     _Atomic bool resumes;
     _Atomic bool reviews;
     _Atomic bool stopping;
     _Atomic bool quits;
     _Atomic size_t queued; /* number of messages that other threads queued and that are neither sent nor dropped */
     bool has_stopped;      /* the door reads from no connection any more */
-    bool is_due;           /* the next round does not wait for events */
+    bool is_due;           /* true: the next round does not wait for events */
     bool has_postponed;    /* the queue of messages is not empty, and the next round does not wait */
     unsigned handshakes;   /* steps of TLS handshakes that are left in this round */
 
@@ -258,11 +259,11 @@ struct door {
     struct message **last;
     size_t replies_size;            /* bytes of queued replies */
     _Atomic size_t deliveries_size; /* bytes of deliveries that are not in the kernel, and reservations for others */
-    _Atomic bool wants_room;        /* a delivery waits for memory */
+    _Atomic bool wants_room;        /* true: a delivery waits for memory */
     bool grants_no_room;            /* door_end_waits was called, so no thread waits any more */
     pthread_cond_t taken;           /* signals that `replies_size` has decreased */
     pthread_cond_t has_room;        /* signals that `deliveries_size` has decreased */
-    struct slot *ending;            /* slots of connections that must end */
+    struct slot *ending;            /* list of slots whose connections must end */
     uint64_t inside_ends[DOOR_INSIDE_ENDS];
     unsigned inside_end_count;
 
@@ -348,12 +349,12 @@ struct refused_peer {
     const char *sentence;
     char peer[PEER_SIZE_MAX + 1];
 };
-/* Returns NULL if a limit is reached; `out_refused` then names the limit. */
+/* Adds a connection. Returns NULL if a limit is reached; `out_refused` then names the limit. */
 struct connection *connection_new(const struct listener *listener, int fd, struct refused_peer *out_refused);
 /* An id has the number of its slot in its lower bits. */
 #define SLOT_BITS 16
 #define SLOT_MASK ((1u << SLOT_BITS) - 1)
-/* Returns NULL if the connection has ended. */
+/* Finds a connection by its id. Returns NULL if it has ended. */
 struct connection *connection_find(struct door *door, uint64_t id);
 /* Ends the connection: nothing more is read, sent or reported, except its end. */
 void connection_kill(struct connection *connection);

@@ -195,7 +195,7 @@ static void report_end(struct connection *connection) {
     connection->ws.is_up = false;
 }
 
-/* Drops what the client has sent. */
+/* Frees all received messages of the connection, complete or not, and returns their capacity. */
 static void drop_received(struct connection *connection) {
     struct door *door = connection->door;
     struct socket_of_messages *ws = &connection->ws;

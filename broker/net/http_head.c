@@ -9,7 +9,7 @@ static bool refuse(struct head_refusal *out, unsigned status, const char *senten
     return false;
 }
 
-/* The bytes of a token (RFC 9110, 5.6.2). */
+/* True for each byte that a token may contain (RFC 9110, 5.6.2). */
 static const bool token_bytes[256] = {
     ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['!'] = true, ['#'] = true, ['$'] = true,
     ['%'] = true,         ['&'] = true,         ['\''] = true,        ['*'] = true, ['+'] = true, ['-'] = true,
@@ -237,7 +237,7 @@ static bool read_body(struct head *head, bool is_old, struct head_refusal *out) 
 /* Returns the end of the head; 0: incomplete. `*out_is_bad`: a line does not end in CR LF, or contains a byte that no
  * line may contain. */
 static size_t find_end(const char *bytes, size_t size, bool *out_is_bad) {
-    /* Bytes that a line may not contain, and those of its end. */
+    /* true for the bytes that a line must not contain, and for CR and LF */
     static const bool special[256] = {[0 ... '\t' - 1] = true, ['\t' + 1 ... ' ' - 1] = true, [0x7f] = true};
     *out_is_bad = false;
     for (size_t i = 0; i < size; i++) {
@@ -258,7 +258,7 @@ static size_t find_end(const char *bytes, size_t size, bool *out_is_bad) {
 
 /* Terminates the line at `at` with a 0 byte. Returns the start of the next line. `end`: the end of the head. */
 static char *end_line(char *at, const char *end) {
-    char *line_end = memchr(at, '\r', (size_t)(end - at)); /* find_end has checked CR LF */
+    char *line_end = memchr(at, '\r', (size_t)(end - at)); /* find_end has checked that the line ends with CR LF */
     *line_end = '\0';
     return line_end + 2;
 }

@@ -52,7 +52,7 @@ static inline bool listen_is_unix(enum listen_scheme scheme) {
 static inline bool listen_is_tls(enum listen_scheme scheme) {
     return scheme == LISTEN_WSS || scheme == LISTEN_TLS_TCP || scheme == LISTEN_AMQPS;
 }
-/* Returns whether the tool and Tarry's clients can connect to such an address. */
+/* Returns whether the tool and Tarry's clients can connect to this address. */
 static inline bool listen_is_for_clients(enum listen_scheme scheme) {
     return scheme == LISTEN_WS || scheme == LISTEN_WSS || scheme == LISTEN_UNIX;
 }

@@ -1,8 +1,8 @@
 /* tls.h: this broker's certificates, for its clients and for the other node of a pair.
  *
  * The files are read at startup, and again when they change. New files take effect only if all of them are valid. If
- * the key does not match, or the certificate is malformed or expired, the old certificate stays in use, and the error
- * is reported until it is fixed. Each handshake uses the current certificate; open connections keep theirs.
+ * the key does not match, or the certificate is malformed or expired, the old certificate stays in use. The error is
+ * reported until it is fixed. Each handshake uses the current certificate; open connections keep theirs.
  *
  * TLS 1.2 and 1.3, no renegotiation, no compression. Sessions are never resumed: each handshake authenticates the
  * client again, so that removing a CA from its file takes effect at once.
@@ -37,8 +37,8 @@ struct tls;
 /* Reads the files. Returns 0, or 1 with a sentence in `message`. */
 int tls_open(struct tls **out, const struct tls_files *files, tls_says says, void *argument,
              char message[TLS_SENTENCE_SIZE]);
-/* Reads the files again if they have changed. An error is reported only if it occurs twice in a row, because a check
- * may see the first of two files replaced and the second not yet. */
+/* Reads the files again if they have changed. An error is reported only if it occurs twice in a row: a check may see
+ * the first of two files replaced and the second not yet. */
 void tls_look(struct tls *tls);
 /* Returns the current problem as a sentence in `buffer`; NULL: no problem. `tls` may be NULL. */
 const char *tls_problem(struct tls *tls, char buffer[TLS_SENTENCE_SIZE]);

@@ -1,4 +1,4 @@
-/* page_consumers.js: the connected consumers: their names and addresses, the queues that they consume, and when they last settled a task. */
+/* page_consumers.js: shows the connected consumers: their names and addresses, the queues that they consume, and when they last settled a task. */
 const CONSUMERS_EVERY_MS = 10000;
 let consumersAt = 0;
 const consumerRow = (consumer) => {

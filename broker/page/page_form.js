@@ -1,4 +1,4 @@
-/* page_form.js: forms: schedule a task; create a queue or change its policy. The fields of a policy, with their types, ranges and
+/* page_form.js: the forms that schedule a task, create a queue or change its policy. The fields of a policy, with their types, ranges and
  * descriptions, come from /v1/openapi.json, so a new one appears here by itself. The broker judges each value. */
 
 /* The exact text of a duration: 90000 is 1m30s. */

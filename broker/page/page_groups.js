@@ -1,4 +1,4 @@
-/* page_groups.js: groups of topics: their filters, and how far their consumers are behind (docs/GROUPS.md). The filters come from
+/* page_groups.js: shows the groups of topics, their filters, and how far their consumers are behind (docs/GROUPS.md). The filters come from
  * /v1/queues, the numbers from the statistics. */
 const FILTERS_EVERY_MS = 10000;
 let filtersAt = 0, filters = new Map(); /* filters by the name of their group */

@@ -1,4 +1,4 @@
-/* page_push.js: webhooks: how the targets of pushed queues respond (docs/WEBHOOKS.md). A URL is shown as text, not as a link:
+/* page_push.js: shows how the webhook targets of pushed queues respond (docs/WEBHOOKS.md). A URL is shown as text, not as a link:
  * otherwise a client that sets a policy could choose where the user's click leads. */
 const pushCells = (row, nowMs) => [row.url || "", count(row.in_flight || 0), count(row.acked || 0), count(row.refused || 0), count(row.failed || 0), row.status ? String(row.status) : row.sent ? "no answer" : "–",
   row.resting_until_ms > nowMs ? `${new Date(row.resting_until_ms).toLocaleTimeString()} (${seconds((row.resting_until_ms - nowMs) / 1000)})` : "–", row.error ? `${row.error}${row.failed_ms ? ` (${new Date(row.failed_ms).toLocaleTimeString()})` : ""}` : ""];

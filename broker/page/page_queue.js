@@ -1,8 +1,8 @@
-/* page_queue.js: one queue: its policy, its pause, and its tasks in every state, in result pages; the actions for the queue, for one task,
+/* page_queue.js: shows one queue: its policy, its pause, and its tasks in every state, in result pages; the actions for the queue, for one task,
  * for the selected tasks, and for all queues that the filter shows. */
 const TASKS_PAGE = 25;
 const STATES = { pending: "waiting", ready: "ready", in_flight: "in flight", dead: "dead letter" };
-let opened = "", openedTurn = 0, pages = [""]; /* the shown queue; cursors of its result pages, the last one is shown */
+let opened = "", openedTurn = 0, pages = [""]; /* the shown queue, and the cursors of its result pages, of which the last is shown */
 let listed = new Map(), chosen = new Set();      /* the tasks of the shown page by id; ids of the selected ones */
 
 const duration = (ms) => seconds(ms / 1000);

@@ -1,4 +1,4 @@
-/* page_recurrences.js: recurrences: when each fires next and how its last occurrence ended; the actions, and a form to create or change
+/* page_recurrences.js: shows when each recurrence fires next and how its last occurrence ended; has the actions, and a form to create or change
  * one (docs/RECURRING.md). The fields of the form come from /v1/openapi.json. */
 const RECURRENCES_EVERY_MS = 10000;
 const NOT_IN_FORM = ["body_base64", "json", "properties"];

@@ -247,8 +247,8 @@ void operator_go_on(struct pair *pair, const struct pair_message *other, struct 
         operator_assert(pair, word, out);
 }
 
-/* Repeats the question that a command waits for. A new question would start the timeout of its answer again, so an
- * operator who repeats a command within the timeout would never make a node lead whose link to the other is cut. */
+/* Repeats the question that a command waits for. A new question would start the timeout of its answer again. Then a
+ * node whose link to the other is cut would never lead while an operator repeats the command within the timeout. */
 static void remind(struct pair *pair, struct pair_effects *out) {
     if (pair->role == PAIR_CANDIDATE)
         pair_push(out, PAIR_ASK)->message = operator_proposal(pair);

@@ -120,7 +120,8 @@ struct pair_message {
 };
 
 enum pair_event_kind {
-    PAIR_RECORD_READ = 1, /* has `outcome` (never REFUSED), `version` and `record`; version 0: there is no record */
+    PAIR_RECORD_READ = 1, /* the end of a read of the record: has `outcome` (never REFUSED), `version` and `record`;
+                             version 0: there is no record */
     PAIR_RECORD_SWAPPED,  /* the end of a compare-and-set: has `outcome`; after DONE also `version` */
     PAIR_STATE_WRITTEN,   /* the hard state is durable; `end` is the durable end of this node's log */
     PAIR_DURABLE,         /* this node's log is durable up to `end` */
@@ -161,7 +162,7 @@ enum pair_effect_kind {
     PAIR_ASK,  /* send `message`; report its answer as PAIR_ANSWERED. A newer question replaces an older one. A question
                   with the same serial is the same one: send it again unless its answer may still come */
     PAIR_ANSWER,      /* send `message` as the answer to the question of PAIR_ASKED */
-    PAIR_LEAD,        /* be the leader, under pair->epoch */
+    PAIR_LEAD,        /* lead from now on, in epoch pair->epoch */
     PAIR_CUT,         /* quarantine the log behind `end`, cut it there, sync it, and report PAIR_DURABLE (R8) */
     PAIR_FETCH,       /* quarantine the log behind `end`. This run ends, and the next one begins with a snapshot of the
                          leader's index and log (R8) */
@@ -225,7 +226,7 @@ struct pair {
     bool counted;   /* the other node is in the maximal in-sync set (R3) */
     bool solo;      /* PAIR_SOLO: not strict until the other node is in sync again */
     uint64_t acked; /* durable end of the follower's log in this epoch; 0: not known yet */
-    uint64_t stamp; /* number of the last answer sent */
+    uint64_t stamp; /* number of the last answer that was sent */
     uint64_t seen;  /* newest stamp that the follower has confirmed */
     uint64_t begun; /* end of this node's log when the epoch began */
     enum pair_handing handing;

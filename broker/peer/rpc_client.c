@@ -32,7 +32,7 @@ struct rpc_client {
     SSL_CTX *tls; /* context of TLS connections; NULL: no TLS */
     size_t answer_size_max;
     rpc_client_answered answered;
-    void (*told)(void *argument); /* called when a connection is lost; may be NULL */
+    void (*told)(void *argument); /* callback for a lost connection; may be NULL */
     void *argument;
     int epoll;
     int wake; /* eventfd */
@@ -49,7 +49,7 @@ struct rpc_client {
     uint64_t received;        /* value of connection.reader.received when the timeout of `asked` started */
     struct packet packet;     /* buffer of the request; reused for each request */
     struct message *asked;    /* the request without a reply */
-    uint32_t id;              /* id of `asked` */
+    uint32_t id;              /* id of the request `asked` */
     unsigned time_ms;         /* timeout without progress of the reply */
     unsigned again_ms;        /* delay before the next connection attempt after a failure */
     uint64_t too_late_at_ms;  /* end of the timeout of `asked`; NEVER: no request */

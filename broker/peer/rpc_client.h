@@ -28,7 +28,7 @@ typedef void (*rpc_client_answered)(void *argument, struct message *answer);
 #define RPC_CLIENT_TOKEN_SIZE 256u
 
 struct peer_credentials {
-    struct tls *tls; /* required for wss://; else NULL */
+    struct tls *tls; /* this broker's certificates; required for wss://, else NULL */
     /* Gets the current token for `Authorization: Bearer`, on the client's thread. Returns false if no token is
      * available. If the pointer is NULL, no token is sent. */
     bool (*token)(const void *argument, char out[RPC_CLIENT_TOKEN_SIZE]);

@@ -1,4 +1,4 @@
-/* push_desk.c: leases, hosts and jobs: leases due tasks and turns them into requests, within the limits.
+/* push_desk.c: leases due tasks and turns them into requests, within the limits.
  *
  *     leased ──► waits for its host ──► with the sender ──► done ──► settled (push_settle.c)
  *                     │ too little of its lease is left

@@ -36,7 +36,7 @@ struct push_sender {
     struct push_secrets secrets;
     uint64_t read_ms;               /* time at which `secrets` was last read from the file; 0: never */
     char problem[PUSH_REASON_SIZE]; /* why nothing can be sent, or why old secrets are used; empty: no problem */
-    /* used only by the sender's thread */
+    /* The following members are used only by the sender's thread. */
     struct push_job_list waiting; /* accepted jobs whose requests have not begun */
     struct flight_list flights;
 };
@@ -242,7 +242,7 @@ static bool set_request(struct flight *flight, uint64_t time_ms) {
            SET(CURLOPT_CONNECTTIMEOUT_MS, connect_ms) && (options->ca[0] == '\0' || SET(CURLOPT_CAINFO, options->ca));
 }
 
-/* Makes a flight for the job. NULL: out of memory. */
+/* Makes the HTTP request for the job. NULL: out of memory. */
 static struct flight *flight_new(struct push_sender *sender, struct push_job *job, uint64_t until_ms) {
     struct flight *flight = calloc(1, sizeof(*flight));
     if (flight == NULL) return NULL;
@@ -309,9 +309,9 @@ static bool begin_all(struct push_sender *sender) {
 }
 
 /* Ends requests that are past their deadline. F-13: libcurl checks the time before the socket, so this thread checks
- * deadlines itself. `now_ms` was taken before the sockets were read, so a response that had arrived by then is
- * accepted, even if the process was stopped for a long time. If the whole machine was suspended, the response may still
- * have to arrive. */
+ * deadlines itself. `now_ms` was taken before the sockets were read. So a response that had arrived by then is
+ * accepted, even if the process was stopped for a long time. If the whole machine was suspended, the response may
+ * still have to arrive. */
 static bool end_late(struct push_sender *sender, uint64_t now_ms) {
     bool any = false;
     for (struct flight *flight = TAILQ_FIRST(&sender->flights), *next; flight != NULL; flight = next) {

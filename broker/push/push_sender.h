@@ -25,9 +25,9 @@
 
 struct push_sender_options {
     struct push_allowed allowed;
-    const char *ca;         /* PEM file; "": the CAs of this host; must outlive the sender */
+    const char *ca;         /* PEM file of CAs; "": the CAs of this host; must outlive the sender */
     const char *version;    /* tarryd's version; must outlive the sender */
-    uint8_t cluster[8];     /* distinguishes the tasks of this broker from those of others */
+    uint8_t cluster[8];     /* start of the cluster's id; distinguishes this broker's tasks from those of others */
     size_t connections_max; /* maximum number of connections kept open */
     uint64_t connect_ms;    /* connection timeout */
     void *argument;

@@ -1,4 +1,4 @@
-/* pusher.h: webhooks: the leader POSTs the due tasks of each queue that has a `push` URL (docs/WEBHOOKS.md).
+/* pusher.h: sends webhooks: the leader POSTs the due tasks of each queue that has a `push` URL (docs/WEBHOOKS.md).
  *
  *   core: a policy has changed ── push_changed ──► the desk, on the door's thread: which queues are pushed?
  *                                                   │  gateway_lease, as many as there is room for
@@ -50,7 +50,7 @@ struct push_limits {
 
 struct push_options {
     const char *allow;   /* blank-separated networks (push_address.h), already checked; must outlive the pusher */
-    const char *ca;      /* PEM file; "": the CAs of this host; must outlive the pusher */
+    const char *ca;      /* PEM file of CAs; "": the CAs of this host; must outlive the pusher */
     const char *version; /* tarryd's version; must outlive the pusher */
     uint8_t cluster[8];
     struct push_limits limits;

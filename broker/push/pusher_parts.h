@@ -59,7 +59,7 @@ struct push {
     struct gateway *gateway;
     struct gateway_wakeup *wakeup;
     struct push_options options;
-    struct push_sender *_Atomic sender; /* NULL until the first push */
+    struct push_sender *_Atomic sender; /* the sender of requests; NULL until the first push */
     _Atomic bool changed;
     _Atomic bool stops;
     _Atomic unsigned held; /* number of leased tasks of all targets */

@@ -31,7 +31,7 @@ const char *zone_data_version(void);
 /* Writes an instant as RFC 3339 in the zone's local time. */
 void zone_format(const struct zone *zone, int64_t unix_s, char out[ZONE_TIME_SIZE]);
 
-/* Days since 1970-01-01 of a civil date, and back. `month`: 1 to 12. */
+/* Convert a civil date to days since 1970-01-01, and back. `month`: 1 to 12. */
 int64_t civil_days(int64_t year, unsigned month, unsigned day);
 struct civil {
     int64_t year;

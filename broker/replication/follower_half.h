@@ -71,7 +71,7 @@ void follower_half_settle(struct follower_half *half, const struct pair *pair, u
 enum follower_step {
     FOLLOWER_BEGIN = 0,
     FOLLOWER_CLOCK,    /* note the leader's logical time, before a frame of it is stored (TIME-1) */
-    FOLLOWER_COPY,     /* append its frames; if they do not continue this log, call follower_take_unfit */
+    FOLLOWER_COPY,     /* append the answer's frames; if they do not continue this log, call follower_take_unfit */
     FOLLOWER_SYNC,     /* sync the log (R2) */
     FOLLOWER_DURABLE,  /* report PAIR_DURABLE to the rules */
     FOLLOWER_LEADER,   /* store the leader's identity and address, for the hard state and for clients */
@@ -83,7 +83,7 @@ enum follower_step {
 struct follower_take {
     bool leads;     /* the node that answered leads */
     bool is_newest; /* true: this is the answer to the newest question */
-    bool copies;    /* append its frames to the log */
+    bool copies;    /* append the answer's frames to the log */
     bool is_unfit;  /* the frames do not continue the log */
     enum follower_step step;
 };

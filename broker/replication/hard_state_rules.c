@@ -8,8 +8,8 @@ void hard_state_begin(struct hard_state *hard_state, const struct hard_state_sta
         hard_state->floor = start->joins ? start->last_epoch : start->last_epoch + 1;
         hard_state->alone = !start->joins;
     }
-    /* A frame of an epoch in which this node took part proves that there was a record, even if the hard state does not
-     * say so (F-31b). */
+    /* A frame of an epoch in which this node took part proves that there was a record. The hard state may not say so
+     * (F-31b). */
     bool took_part = !start->is_new && start->coordinated && start->last_epoch >= hard_state->floor;
     if (took_part && start->last_epoch > hard_state->recorded) hard_state->recorded = start->last_epoch;
     if (!start->joins && hard_state->floor < start->epoch_min) hard_state->floor = start->epoch_min;

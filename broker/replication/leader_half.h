@@ -1,6 +1,6 @@
 /* leader_half.h: decisions of a leader beside the rules (broker/pair). It keeps the state of the follower. It decides
- * when the follower's question is answered, when the leader gives up a follower that stores nothing, and which part of
- * the log is kept for the follower.
+ * when the follower's question is answered, and which part of the log is kept for the follower. It also decides when
+ * the leader gives up a follower that stores nothing.
  *
  * A question takes these steps: admission_of, leader_half_hear, pair_step, leader_half_take; it is then held, or
  * answered. In each turn, after the release gate: leader_half_released, leader_half_must_answer; a question that must

@@ -40,7 +40,7 @@
 
 struct silence {
     uint64_t wait_ns;   /* the timeout */
-    uint64_t until_ns;  /* end of the timeout */
+    uint64_t until_ns;  /* end of the other node's timeout */
     uint64_t remind_ns; /* no further PAIR_SILENT before this time */
     uint64_t look_ns;   /* planned time of the next check; 0: none planned yet */
     uint64_t probe_ns;  /* time of the next probe; UINT64_MAX: no probe is left */

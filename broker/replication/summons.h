@@ -4,7 +4,7 @@
  * "asks N". The leader, whose watch reports the change, reads that question and declares itself again: present-0:
  * "leads epoch E, heard N". When the timeout is over, the follower reads the record and who is present.
  *
- * A leader's session or lease at the coordinator outlives its host by seconds, and a healthy leader whose link to the
+ * A leader's session or lease at the coordinator outlives its host by seconds. A healthy leader whose link to the
  * follower is cut is present, too. So presence alone is not enough: a leader that has not answered question N within
  * SUMMONS_WAIT_NS after the coordinator took that question counts as absent. The wait begins when the coordinator has
  * taken the question, and lasts at least as long as that took, so a slow coordinator deposes no leader. Only a read

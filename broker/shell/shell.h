@@ -58,7 +58,7 @@ struct shell {
     struct disk disk; /* the log's disk, which checks the free space */
     struct log *log;
     struct index *index;
-    struct core *core; /* owned by the core thread once it runs */
+    struct core *core; /* the core; owned by the core thread once it runs */
     struct endpoints endpoints;
     uint8_t config_digest[CONFIG_DIGEST_SIZE];
     struct run run;
@@ -79,16 +79,16 @@ struct shell {
     struct backup backup;
     struct locator locator;
     struct door *door;
-    struct gateway *gateway;     /* used on the door's thread only */
-    struct http_server *http;    /* used on the door's thread only */
-    struct beanstalk *beanstalk; /* used on the door's thread only */
-    struct amqp *amqp;           /* used on the door's thread only */
+    struct gateway *gateway;     /* interface for other protocols; used on the door's thread only */
+    struct http_server *http;    /* server of HTTP; used on the door's thread only */
+    struct beanstalk *beanstalk; /* server of beanstalkd's protocol; used on the door's thread only */
+    struct amqp *amqp;           /* server of AMQP; used on the door's thread only */
     struct push *push;           /* sends webhooks */
     struct sharer *sharer;       /* turns a topic's due tasks into shares of its groups */
-    struct tls *tls;             /* NULL: no TLS */
+    struct tls *tls;             /* this broker's certificates; NULL: no TLS */
     struct authorizer authorizer;
     struct rpc rpc;
-    struct lone lone; /* used on the door's thread only */
+    struct lone lone; /* passes calls to the core; used on the door's thread only */
     struct lanes lanes;
     struct node node;
     struct peer_key peer_key;            /* key of the pair; constant after the start */

@@ -36,7 +36,7 @@ enum content_state {
     CONTENT_RIGHT,
     CONTENT_ERASED,  /* the frame has FRAME_FLAG_ERASED, and the content is zeros */
     CONTENT_PARTLY,  /* the frame has FRAME_FLAG_ERASED, and the content is partly erased: a kill during the erasure */
-    CONTENT_DAMAGED, /* any other wrong content */
+    CONTENT_DAMAGED, /* the content is wrong in another way */
 };
 /* Returns the state of the content of `put` in the frame's blob area `blob`. A put that is not fresh, or has no
  * content: CONTENT_RIGHT. */

@@ -16,7 +16,7 @@
  * million per start.
  *
  * Not promised: a directory that was copied by other means (cp -a of a stopped one, a disk image) has the id of its
- * original, and Tarry cannot detect this. `tarry restore` makes a correct copy. */
+ * original. Tarry cannot detect this. `tarry restore` makes a correct copy. */
 #ifndef TARRY_STORAGE_IDENTITY_H
 #define TARRY_STORAGE_IDENTITY_H
 
@@ -38,7 +38,7 @@
 
 struct identity {
     uint8_t cluster[CLUSTER_ID_SIZE];
-    uint8_t secret[IDENTITY_SECRET_SIZE]; /* session secrets are derived from it */
+    uint8_t secret[IDENTITY_SECRET_SIZE]; /* secret from which session secrets are derived */
 };
 
 struct member {

@@ -45,7 +45,7 @@ struct archive_info {
     uint32_t epoch;  /* epoch of the last frame */
     uint8_t cluster[16];
     uint8_t chain[FRAME_CHAIN_SIZE]; /* chain hash of the last frame */
-    uint64_t bytes;                  /* size of the file */
+    uint64_t bytes;                  /* size of the archive file */
     uint64_t sum;                    /* XXH3-64 of the file's bytes after the head */
 };
 
@@ -71,7 +71,7 @@ const char *archive_cursor_problem(const struct archive_cursor *cursor);
 const struct archive_info *archive_cursor_info(const struct archive_cursor *cursor);
 /* State before the segment's first frame, from the segment's own header (FORMAT.md). */
 struct archive_start {
-    uint64_t previous_base; /* 0: this is the first segment of the log */
+    uint64_t previous_base; /* base of the previous segment; 0: this is the first one of the log */
     uint64_t steady_ns; /* steady time of the last frame before `base`; 0: there is no such frame. The following fields
                            describe the same frame */
     uint64_t wall_ns;

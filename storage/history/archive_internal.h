@@ -7,7 +7,7 @@
 #include "seekable.h"
 
 #define ARCHIVE_VERSION 1u
-#define ARCHIVE_HEAD_SIZE 248u /* size in bytes; with the 8 bytes that zstd puts before it, 256 */
+#define ARCHIVE_HEAD_SIZE 248u /* size of the head in bytes; with the 8 bytes that zstd puts before it, 256 */
 
 void archive_name_path(const struct archive *archive, uint64_t base, const char *suffix, char path[ARCHIVE_PATH_SIZE]);
 extern const char archive_temporary_suffix[]; /* file suffix of an incomplete archive file */
@@ -19,7 +19,7 @@ void archive_head_encode(const struct archive_info *info, uint8_t out[ARCHIVE_HE
 int archive_look_at(const struct archive *archive, int handle, uint64_t base, struct archive_info *out,
                     const char **out_problem);
 
-/* These functions work like the functions without `_at`, but on a file with any name. */
+/* The functions with `_at` work like those without it, but on a file with any name. */
 int archive_cursor_open_at(struct archive_cursor **out, const struct archive *archive, const char *path, uint64_t base,
                            uint64_t position, bool with_blobs, const char **out_problem);
 int archive_verify_at(const struct archive *archive, const char *path, uint64_t base, struct archive_info *out,

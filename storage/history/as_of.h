@@ -53,7 +53,7 @@ struct as_of {
     struct index_meta meta;
     uint64_t steady_ns; /* times of the moment (see "The moment" at the top of this file) */
     uint64_t wall_ns;
-    uint64_t records; /* number of records absorbed */
+    uint64_t records; /* number of records that were absorbed */
     /* For AS_OF_BEFORE, AS_OF_TOO_OLD and AS_OF_BEYOND: the first or the last moment for which an answer is possible.
      */
     uint64_t limit;

@@ -164,8 +164,8 @@ static void forget_answer(struct history *history) {
     history->range = 0;
 }
 
-/* The functions below return it if no segment has frames at the position. Their other results: 0: a segment was entered
- * or skipped; HISTORY_GAP; negative. */
+/* Result of the following functions if no segment has frames at the position. Other results are 0 (a segment was
+ * entered or skipped), HISTORY_GAP, and negative errors. */
 #define ABSENT 2
 
 static int skip_to(struct history *history, uint64_t position) {

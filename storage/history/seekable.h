@@ -1,5 +1,5 @@
 /* seekable.h: files in the zstd seekable format. The data is split into frames of at most SEEKABLE_FRAME_SIZE bytes,
- * each compressed separately, and a seek table follows, so any part can be read without unpacking earlier parts. `zstd
+ * each compressed separately, and a seek table follows. So any part can be read without unpacking earlier parts. `zstd
  * -d` unpacks the whole file. Format: contrib/seekable_format/zstd_seekable_compression_format.md of zstd; FORMAT.md.
  *
  * The file starts with a head: a skippable frame with the caller's data, written last. Each frame has zstd's checksum.

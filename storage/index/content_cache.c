@@ -1,6 +1,6 @@
 /* content_cache.c: see content_cache.h. A hash table of chains, selected by the low bits of the id. Ids are assigned in
  * ascending order, so the ids of a commit share cache lines. When the cache is full, contents are dropped from one
- * chain after the other, round the table (the clock algorithm), so old and young contents are dropped about equally
+ * chain after the other, round the table (the clock algorithm). So old and young contents are dropped about equally
  * often. (Dropping the oldest first is not better: if all tasks have the same delay, the oldest content is due next.)
  */
 #include "content_cache.h"

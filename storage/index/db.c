@@ -47,10 +47,10 @@ static const struct {
     [DB_CALENDAR] = {"calendar", 0},
 };
 
-/* Opens a table; makes tables only in a new file. Reason: if LMDB does not find a table's name, or finds other flags, a
- * bit was flipped, and a new empty table would hide pending tasks (F-8). Two tables are also made in an index of an
- * earlier version, which lacks them: the calendar, because it can be rebuilt from the other tables, and the
- * recurrences, because the format version of the index says whether it has had any (INDEX_FORMAT_RECURS). */
+/* Opens a table; makes tables only in a new file. Reason: if LMDB does not find a table's name, or finds other
+ * flags, a bit was flipped, and a new empty table would hide pending tasks (F-8). Two tables are also made in an
+ * index of an earlier version, which lacks them: the calendar and the recurrences. The calendar can be rebuilt from
+ * the other tables, and the format version of the index says whether it has had recurrences (INDEX_FORMAT_RECURS). */
 static int open_table(struct db *db, MDB_txn *txn, int table, unsigned create) {
     unsigned flags;
     bool is_derived = table == DB_CALENDAR, is_later = is_derived || table == DB_RECURS;

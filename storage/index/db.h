@@ -20,25 +20,25 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are written in
 enum db_table {
     /* One record with the totals; also definitions: space, name → packed DefinitionPut (index_definitions.c). */
     DB_META,
-    DB_TALLIES, /* number of a place's current queue → counts */
-    DB_ROWS,    /* id → row; DB_LEASED has the newer state of a leased task */
-    DB_LEASED, /* id → row, while the task is leased; a small table, so short leases do not change random LMDB pages */
-    DB_RANGES,     /* id / 4096 → rows, ended rows, bitmap of ended ids */
-    DB_SLOTS,      /* line, level, slot, chunk → (due, id)… */
-    DB_RUNS,       /* run → its descriptor */
-    DB_KEYS,       /* run, kind, chunk → (hash, id)… or filter blocks, or fences */
-    DB_TAIL,       /* hash, id → nothing: keys not yet in a run */
-    DB_HELD,       /* state, queue, due, id → nothing: leases and dead letters */
-    DB_OUTCOMES,   /* sequence → packed outcomes */
-    DB_QUEUES,     /* number → packed QueuePut */
-    DB_PRODUCERS,  /* producer → time of its last commit, lowest remembered sequence */
-    DB_RESULTS,    /* producer, sequence → log position */
-    DB_JOBS,       /* job → packed JobPut */
-    DB_RECURS,     /* 2 × number → packed RecurPut of its last SET; 2 × number + 1 → packed RecurState */
-    DB_BLOBS,      /* id → content of a retired segment */
-    DB_REPLIES,    /* producer, sequence → packed CommitReply of a retired segment */
-    DB_REDACTIONS, /* id → packed Redaction, until it has been carried out */
-    DB_CALENDAR,   /* line, level, chunk → counts of waiting tasks by due time; can be rebuilt from the rows */
+    DB_TALLIES,   /* counts of each place in the table of queues, by the number of its current queue */
+    DB_ROWS,      /* rows of tasks by id; DB_LEASED has the newer row of a leased task */
+    DB_LEASED,    /* rows of leased tasks by id; a small table, so short leases do not change random LMDB pages */
+    DB_RANGES,    /* by id / 4096: numbers of rows and of ended rows, and bitmap of ended ids */
+    DB_SLOTS,     /* by line, level, slot and chunk: entries (due, id) */
+    DB_RUNS,      /* descriptors of the key runs, by number of the run */
+    DB_KEYS,      /* by run, kind and chunk: entries (hash, id) of a key run, blocks of its filter, or its fences */
+    DB_TAIL,      /* keys that are in no run yet: hash and id, without a value */
+    DB_HELD,      /* leases and dead letters: state, queue, due time and id, without a value */
+    DB_OUTCOMES,  /* chunks of packed outcomes, in the order of ending */
+    DB_QUEUES,    /* packed QueuePut of each queue, by its number */
+    DB_PRODUCERS, /* by producer: time of its last commit, and its lowest remembered sequence */
+    DB_RESULTS,   /* log positions of stored replies, by producer and sequence */
+    DB_JOBS,      /* packed JobPut of each job, by its id */
+    DB_RECURS, /* by 2 × number: packed RecurPut of the recurrence's last SET; by 2 × number + 1: packed RecurState */
+    DB_BLOBS,  /* contents of retired segments, by task id */
+    DB_REPLIES,    /* packed CommitReplies of retired segments, by producer and sequence */
+    DB_REDACTIONS, /* packed Redactions by task id, until they have been carried out */
+    DB_CALENDAR,   /* by line, level and chunk: counts of waiting tasks by due time; can be rebuilt from the rows */
     DB_TABLES
 };
 

@@ -243,7 +243,7 @@ void index_account(struct index *index) {
     if (runs->merge.inputs > 0) {
         bytes += runs->merge.output->blocks * 64;
         for (size_t i = 0; i < runs->merge.inputs; i++)
-            bytes += runs->merge.input[i]->chunks * 8ull; /* bytes of the run's fences */
+            bytes += runs->merge.input[i]->chunks * 8ull; /* size of the run's fences, in bytes */
     }
     bytes += runs->tail_filter->blocks * 64 + runs->tail.capacity * sizeof(struct pair);
     bytes += index->ranges.capacity * sizeof(struct range) + index->ranges.bitmaps * RANGE_BYTES;

@@ -52,10 +52,10 @@ struct index_options {
 struct index_meta {
     uint64_t position; /* end of the last absorbed frame; LOG_POSITION_FIRST in a new index */
     uint8_t chain[FRAME_CHAIN_SIZE];
-    uint64_t log_start; /* the index stores the contents of frames below it (LOG-3) */
+    uint64_t log_start; /* the index stores the contents of frames below this position (LOG-3) */
     uint64_t steady_ns; /* logical steady time of the last absorbed frame; wall_ns: its wall time */
     uint64_t wall_ns;
-    uint64_t known_since_ms; /* the index remembers all endings since this time */
+    uint64_t known_since_ms; /* time from which the index remembers all endings */
     struct tally tally;      /* tally.queues points into the index; read it only at start */
 };
 
@@ -71,7 +71,7 @@ int index_each_lease(struct index *index, int (*each)(void *argument, const stru
 struct index_producer {
     uint64_t producer;
     uint64_t used_ms; /* logical steady time of the producer's last commit */
-    uint64_t floor;   /* sequences below this one are forgotten */
+    uint64_t floor;   /* sequences of the producer below this one are forgotten */
     uint64_t owner;   /* principal to which the producer belongs (principal_owner) */
 };
 int index_each_producer(struct index *index, int (*each)(void *argument, const struct index_producer *producer),

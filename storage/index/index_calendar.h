@@ -66,7 +66,7 @@ struct calendar_writer {
 };
 
 struct calendar {
-    struct calendar_state state;    /* state as of the last commit */
+    struct calendar_state state;    /* state of the table as of the last commit */
     bool is_stale;                  /* true: delete the table's content before the rebuild */
     struct calendar_writer minutes; /* changes per minute of single queues */
     struct calendar_writer hours;   /* changes per hour, computed from the minutes */

@@ -1,7 +1,7 @@
 /* index_calendar_chunk.c: packs and unpacks the calendar's chunks and keys. See index_calendar.h.
  *
- * A chunk has a head, and then either the non-zero cells with their numbers (width 0), or all cells with the width of
- * the largest count, whichever is shorter. */
+ * A chunk has a head, and then the shorter one of two forms: the non-zero cells with their numbers (width 0), or all
+ * cells with the width of the largest count. */
 #include "index_calendar.h"
 
 struct chunk_head {

@@ -13,7 +13,7 @@ struct place {
 
 struct pages {
     MDB_cursor *cursor;
-    uintptr_t size;   /* bytes of a page */
+    uintptr_t size;   /* size of an LMDB page, in bytes */
     uint64_t ids;     /* number of ids from the first to the last existing one */
     uint64_t entries; /* upper limit of the number of entries with these ids */
     uint64_t all;     /* number of entries in the table */

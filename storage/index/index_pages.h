@@ -1,7 +1,7 @@
 /* index_pages.h: finds the file pages that hold the entries of neighbouring ids.
  *
  * A thread that reads many entries from disk waits for one page fault after another. The kernel reads all pages at once
- * if it gets a list, but a walk through all entries to make that list would itself read the pages. Entries that were
+ * if it gets a list. But a walk through all entries to make that list would itself read the pages. Entries that were
  * appended in the order of their ids are neighbours in the file. Example: 4,096 rows are about 100 pages in one to
  * three stretches (measured: 30 million pending of 60 million, after ten minutes of 100,000/s in and out).
  *

@@ -138,8 +138,8 @@ struct numbers VECTOR_FIELDS(uint64_t);
 /* ---- ranges of ids */
 struct range {
     uint64_t number;   /* number of the range plus 1; 0: free entry of the hash table */
-    uint16_t rows;     /* number of rows on disk */
-    uint16_t ended;    /* number of rows on disk whose tasks have ended */
+    uint16_t rows;     /* number of the range's rows on disk */
+    uint16_t ended;    /* number of the range's rows on disk whose tasks have ended */
     bool dirty;        /* true: the range is listed in ranges.dirty */
     bool queued;       /* true: the range is listed in ranges.sweeps */
     uint64_t *bits;    /* bitmap of ended ids; NULL: no id has ended */
@@ -157,7 +157,7 @@ struct ranges {
     uint64_t ended; /* number of rows on disk whose tasks have ended */
     size_t bitmaps;
     struct numbers dirty;
-    VECTOR(struct pending_sweep) sweeps; /* ordered by due_ns, except the first sweeps_asked entries */
+    VECTOR(struct pending_sweep) sweeps; /* sweeps, ordered by due_ns, except the first sweeps_asked entries */
     size_t sweeps_asked; /* number of sweeps at the front whose pages the kernel was already asked to read */
 };
 
@@ -170,9 +170,9 @@ struct run {
     uint64_t endings_before; /* value of index.endings when the run was made */
     uint32_t chunks;
     uint64_t blocks;     /* number of the filter's blocks of 64 bytes */
-    uint64_t *fences;    /* first hash of every chunk */
+    uint64_t *fences;    /* first hash of every chunk of the run */
     uint64_t *bloom;     /* the filter; fences and bloom are valid once is_read is true */
-    atomic_bool is_read; /* fences and bloom are in memory; before that they are only on disk (index_unread.c) */
+    atomic_bool is_read; /* true: fences and bloom are in memory; before that they are only on disk (index_unread.c) */
     /* Number of filter chunks that index_read_filters has read; fences_read counts chunks of fences. */
     uint32_t bloom_read;
     uint32_t fences_read;
@@ -188,7 +188,7 @@ struct index_filter {
 };
 struct merge_head {
     uint32_t chunk;
-    uint32_t at; /* index of the entry within the chunk */
+    uint32_t at; /* index of the entry within its chunk */
 };
 struct merge {     /* a merge of several runs; plain data, so a step can be repeated from a copy */
     size_t inputs; /* number of runs; 0: no merge in progress */
@@ -208,7 +208,7 @@ struct runs {
     VECTOR(struct run *) list; /* oldest first */
     struct run *tail_filter;
     struct pairs tail;
-    pthread_mutex_t lock; /* protects previous, current and next */
+    pthread_mutex_t lock; /* protects the members previous, current and next */
     struct index_filter *previous, *current, *next;
     struct merge merge;
     struct numbers garbage; /* numbers of runs whose chunks must be deleted */
@@ -223,7 +223,7 @@ struct meta_record {
     uint8_t chain[FRAME_CHAIN_SIZE];
     uint64_t position;
     uint64_t log_start;
-    uint64_t retired_to; /* the index may store contents of frames below it, although log_start is lower */
+    uint64_t retired_to; /* the index may store contents of frames below this position, although log_start is lower */
     uint64_t steady_ns;
     uint64_t wall_ns;
     uint64_t known_since_ms;
@@ -326,7 +326,7 @@ struct definition_change {
 #define INDEX_FORMAT_GROUPS 2u
 /* Version of the index once it has absorbed a recurrence; it may also have groups. */
 #define INDEX_FORMAT_RECURS 3u
-/* Version of the index once it has absorbed a task with settings of its own (OWN-1); it may also have recurrences. */
+/* Version of the index once it has absorbed a task that has its own settings (OWN-1); it may also have recurrences. */
 #define INDEX_FORMAT_OWN 4u
 #define INDEX_FORMAT_MAX INDEX_FORMAT_OWN
 
@@ -368,7 +368,7 @@ struct low {
     struct line line;
     struct due low;
     uint32_t next;       /* next line of the list index->lows_wanted, as index + 1; 0: this is the last line */
-    bool is_listed;      /* the line is in index->lows_wanted */
+    bool is_listed;      /* true: the line is in index->lows_wanted */
     bool is_wanted;      /* true: the line needs a sweep when the log has reached not_before */
     uint64_t not_before; /* log position */
     uint64_t pause;      /* bytes of log until the next sweep, after a sweep that left entries in place */
@@ -448,7 +448,7 @@ struct index {
     atomic_ullong reads; /* rows and chunks that other threads read; every READS_PER_TRIM reads, pages are dropped */
     /* Values that index_stats reads on other threads. */
     atomic_ullong bytes_memory, rows_seen, runs_seen, keys_seen, entries_seen;
-    struct calendar *calendar; /* see index_calendar.h; NULL: options.no_lookup is set */
+    struct calendar *calendar; /* counts of tasks by due time (index_calendar.h); NULL: options.no_lookup is set */
     int failed;                /* the first fatal error of a write: every later write returns it (LOG-4) */
 };
 
@@ -501,7 +501,7 @@ struct reading {
     struct index *index;
     MDB_txn *txn;
     struct meta_record meta;
-    struct index_filter *filter; /* filter of the snapshot; NULL: not requested */
+    struct index_filter *filter; /* filter of keys for the snapshot; NULL: not requested */
     struct range_view view;
     struct numbers ids;
     struct arena *arena;
@@ -524,7 +524,7 @@ void ranges_prefetch(const struct ranges *ranges, uint64_t id);
 struct range *ranges_find(const struct ranges *ranges, uint64_t number);
 int ranges_apply(struct index *index);                /* applies the index's batch to the ranges in memory */
 int ranges_write(struct index *index, MDB_txn *txn);  /* writes the ranges that have changed */
-void ranges_clean(struct index *index);               /* must be called after the index transaction is committed */
+void ranges_clean(struct index *index);               /* completes ranges_write after the commit of the transaction */
 int ranges_sweep(struct index *index, bool *out_did); /* does one bounded step of sweeping ranges */
 bool ranges_sweep_wanted(const struct index *index);
 uint64_t ranges_sweep_at(const struct index *index); /* steady time of the next sweep; UINT64_MAX: no sweep queued */
@@ -577,7 +577,7 @@ int run_read_chunk(struct index *index, MDB_txn *txn, const struct run *run, uin
 /* Puts the batch's keys into the tail, or sorts them into a run. Announces the new set of filters. */
 int keys_prepare(struct index *index);
 int keys_write(struct index *index, MDB_txn *txn, struct meta_record *meta);
-void keys_clean(struct index *index); /* must be called after the index transaction is committed */
+void keys_clean(struct index *index); /* completes keys_write after the commit of the transaction */
 /* filters_announce publishes the set of filters of the next commit; filters_arrive makes it current after the commit.
  */
 int filters_announce(struct index *index, struct run **list, size_t count, struct run *tail, uint64_t version);
@@ -613,7 +613,7 @@ void calendar_close(struct index *index);
 size_t calendar_bytes(const struct index *index);
 int calendar_prepare(struct index *index); /* computes and sorts the net changes of the batch */
 int calendar_write(struct index *index, MDB_txn *txn, uint64_t position);
-void calendar_arrive(struct index *index);              /* must be called after the index transaction is committed */
+void calendar_arrive(struct index *index); /* completes calendar_write after the commit of the transaction */
 int calendar_count(struct index *index, bool *out_did); /* does one bounded step of a rebuild of the calendar */
 bool calendar_count_wanted(const struct index *index);
 

@@ -1,7 +1,7 @@
 /* index_read_ahead.c: keeps entries that a window read and did not return.
  *
- * Before this file existed, a slot of one second with a million entries was read as a whole for each window of 16,384
- * entries, together with nearly every page of the rows. Now a window keeps the soonest entries that it read for the
+ * Before this file existed, each window of 16,384 entries read the whole slot. For a slot of one second with a million
+ * entries, it also read nearly every page of the rows. Now a window keeps the soonest entries that it read for the
  * line's next windows, and as many of their rows as fit.
  *
  * Invariants, as of the index's position: every waiting task of the line after `after` and up to `through` has an entry

@@ -47,7 +47,7 @@ struct node { /* a key that covers all ids with the same first `depth` bits */
 struct way {
     uint8_t key[LEAF_DEPTH + 1][crypto_kdf_KEYBYTES];
     uint64_t id;
-    uint32_t top; /* depth of its first key; above LEAF_DEPTH: no cached path */
+    uint32_t top; /* depth of the path's first key; above LEAF_DEPTH: no cached path */
 };
 
 struct span_key {
@@ -363,7 +363,7 @@ static void puncture(struct node *nodes, size_t *count, size_t i, uint64_t id) {
     qsort(nodes, *count, sizeof *nodes, compare_nodes);
 }
 
-/* Replaces the file by one with these nodes. */
+/* Replaces the keyring's file by one with these nodes. */
 static int replace(struct keyring *keyring, const struct node *nodes, size_t count) {
     char path[PATH_SIZE] = "", path_new[PATH_SIZE] = "", path_old[PATH_SIZE] = "";
     int error = path_of(keyring->directory, "", path);

@@ -105,7 +105,7 @@ struct log {
     uint64_t wall_ns;
     uint64_t erased_end; /* end of the last copied frame with contents erased before the copy; 0: no such frame */
     uint64_t mark;       /* position in DIR/log/durable; 0: no such file */
-    uint8_t *buffer;     /* frames from `written` to `end` */
+    uint8_t *buffer;     /* frames from position `written` to position `end` */
     size_t buffer_used;
     size_t buffer_size;
 

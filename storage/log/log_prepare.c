@@ -13,8 +13,8 @@
 
 #include "log_internal.h"
 
-/* Short, because the broker refuses new tasks until the disk has space again (F-4), and an attempt costs one system
- * call. */
+/* Delay before another attempt to make the next segment. It is short, because the broker refuses new tasks until the
+ * disk has space again (F-4), and an attempt costs one system call. */
 #define PREPARE_AGAIN_MS 200
 
 /* Waits PREPARE_AGAIN_MS, or until the state changes. The caller has the mutex. */

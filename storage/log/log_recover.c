@@ -9,9 +9,9 @@
  *   - Otherwise: a torn tail. Recovery overwrites it with zeros, so a later recovery cannot find stale frames in it.
  * If the sync of the zeros fails and the process restarts, the page cache may show zeros where the disk has stale
  * frames. Those frames are harmless: their chain does not continue a new frame's chain, and their synced_to is not
- * beyond their own position.
- * Then recovery writes the kept frames again and syncs them. After SIGKILL they may be in the page cache only (R6), and
- * after a failed fdatasync the cache may show them as clean although the disk lacks them (F-5). */
+ * beyond their own position. Then recovery writes the kept frames again and syncs them. After SIGKILL they may be in
+ * the page cache only (R6). After a failed fdatasync the cache may show them as clean although the disk lacks them
+ * (F-5). */
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>

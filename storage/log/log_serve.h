@@ -52,7 +52,7 @@ struct log_epoch {
 /* The epochs of a log, oldest first. */
 struct log_epochs {
     struct log_epoch *items; /* owned; the first epoch starts at log_start, because its older frames may be retired */
-    size_t count;            /* 0: the log never had a frame */
+    size_t count;            /* number of epochs; 0: the log never had a frame */
     uint64_t start;
     uint64_t end;
 };

@@ -1,8 +1,8 @@
 /* quarantine_erase.c: erases redacted contents in quarantined tails; see quarantine.h.
  *
- * A redaction names a task of the log, but a tail belongs to another history, so its ids and positions do not match. So
- * the erasure selects contents by the same key in the same queue, and equal contents, because a client without a reply
- * sends the same content again. */
+ * A redaction names a task of the log, but a tail belongs to another history, so its ids and positions do not match.
+ * So the erasure selects contents by the same key in the same queue. It also selects equal contents, because a
+ * client without a reply sends the same content again. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 
 /* State before the next frame. It comes from the last frame, or at the start from the segment header. */
 struct frames_point {
-    uint64_t position; /* position of the next frame */
+    uint64_t position; /* position of the next frame to read */
     uint64_t segment;  /* base of the segment that contains the last frame; 0: none */
     uint64_t steady_ns;
     uint64_t wall_ns;
@@ -37,7 +37,7 @@ struct frames {
 enum frames_result {
     FRAMES_END = 1,
     FRAMES_GAP,     /* frames from gap_from to gap_to are in neither archive nor log; `at` is after the gap */
-    FRAMES_DAMAGED, /* the archive or the log is damaged; the error message is in the store */
+    FRAMES_DAMAGED, /* the next frame cannot be read, or is damaged; the error message is in the store */
 };
 
 /* Opens archive and log. Returns 0, or STORE_REFUSED with an error message in the store. */
@@ -49,8 +49,8 @@ void frames_close(struct frames *frames);
 
 /* ---- quarantined tails */
 
-/* Quarantined tails of a log (storage/log/quarantine.h). When a broker came back and its leader did not have
- * its last frames, these frames were cut off and put aside. */
+/* Quarantined tails of a log (storage/log/quarantine.h). When a broker came back and its leader did not have its last
+ * frames, these frames were moved from the log to the quarantine. */
 
 struct tail {
     struct quarantine_tail file;

@@ -24,14 +24,14 @@ struct store {
     struct log *log;
     struct log_recovery recovery;
     char archive_directory[STORE_PATH_SIZE];
-    struct archive archive;               /* valid while the log is open; the archive's directory may be missing */
+    struct archive archive;               /* the archive; valid while the log is open; its directory may be missing */
     const char *hindrance;                /* reason why nothing could be read ("locked", …); NULL: no such reason */
     char message[STORE_PATH_SIZE + 1024]; /* error message, with the place of the error; empty: no error */
 };
 
 /* Prepares a closed store. `directory` must be shorter than STORE_PATH_SIZE - 16. */
 void store_init(struct store *store, const char *directory);
-/* Each of these functions returns 0, or STORE_REFUSED after an error message in `message`. */
+/* Each of the following functions returns 0, or STORE_REFUSED after an error message in `message`. */
 int store_lock(struct store *store);
 int store_identity(struct store *store); /* needs no lock: for commands that may run beside a broker */
 int store_open_index(struct store *store);

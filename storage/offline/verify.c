@@ -96,7 +96,7 @@ static bool is_archived(struct contents *contents, const struct archive *archive
            !content_is_erased(view.blob + (redaction->blob_at - blob_at), redaction->blob_size);
 }
 
-/* Returns whether redactions that a snapshot passed over wait for the broker's next run, which erases them from the
+/* Returns whether redactions that a snapshot skipped wait for the broker's next run, which erases them from the
  * archive. */
 static bool waits_for_a_run(const struct store *store) {
     char path[STORE_PATH_SIZE + 16];

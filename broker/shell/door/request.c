@@ -235,7 +235,7 @@ static void take_salts(uint8_t *out, size_t size) {
     salts_of_thread.left -= size;
 }
 
-/* Writes salt ‖ content for each operation into one piece of memory. */
+/* Writes each operation's salt and content one after the other into one block of memory. */
 static bool salt_contents(struct arena *arena, const Tarry__Commit *commit, uint64_t total,
                           struct core_content *contents) {
     uint8_t *blob = arena_alloc(arena, total);

@@ -54,9 +54,9 @@ struct rpc;
 #define RPC_CONTEXTS_SPARE ((RPC_CONTEXTS - RPC_CONTEXTS_RESERVED) / 2)
 /* Maximum number of contexts for questions whose reply may be long. */
 #define RPC_CONTEXTS_OF_ANSWERS 128
-/* A principal may have twice as many such questions as there are free places for them, so a single busy principal gets
- * two thirds of the places. A connection may have as many as there are free places, so a single busy connection gets
- * half. */
+/* A principal may have twice as many questions with long replies as there are free places for them. So a single busy
+ * principal gets two thirds of the places. A connection may have as many as there are free places, so a single busy
+ * connection gets half. */
 #define RPC_PRINCIPAL_SHARE 2u
 /* The replies to a principal may use up to this many times the free bytes, so a single busy principal gets four fifths
  * of the bytes. */

@@ -24,7 +24,7 @@ struct log;
 struct signer {
     const struct datadir *dir;
     struct log *log;            /* the log; set by signer_start */
-    struct sign_secret *secret; /* guarded by libsodium; NULL: nothing is signed */
+    struct sign_secret *secret; /* the key, in guarded memory of libsodium; NULL: nothing is signed */
     struct heads heads;
     struct head last;               /* the last signed head; number 0: none */
     struct head next;               /* the head that covers the log read so far; position 0: nothing read */

@@ -1,5 +1,5 @@
 /* missed_redactions.h: fetches the redactions that the leader recorded between the end of this node's log and a
- * snapshot, which does not contain them, and keeps them for the eraser (pending_erasures.h).
+ * snapshot. The snapshot does not contain them, so they are kept for the eraser (pending_erasures.h).
  *
  * The leader reads that part of its log and sends only the frames with redactions. If the leader's log and archive were
  * pruned there, a log line warns that redactions may be missing.

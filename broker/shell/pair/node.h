@@ -78,10 +78,10 @@ struct node_needs {
     struct inbox *inbox; /* inbox of the core */
     struct releaser *releaser;
     const struct endpoints *endpoints;
-    struct tls *tls; /* NULL: no TLS */
+    struct tls *tls; /* this broker's certificates; NULL: no TLS */
     const struct peer_key *peer_key;
     const struct peer_credentials *credentials;
-    const _Atomic uint64_t *signed_to; /* end of the signed part of the log */
+    const _Atomic uint64_t *signed_to; /* position up to which the log is signed */
     struct node_calls calls;
 };
 
@@ -105,13 +105,13 @@ struct node_lag {
 
 /* Events and calls that other threads have posted since the pair thread last looked. */
 struct node_news {
-    struct item *questions; /* calls: the follower's questions; the newest last */
+    struct item *questions; /* the follower's questions, as calls; the newest is last */
     struct item **questions_last;
     struct batch *batches; /* batches that are durable on this node */
     struct batch **batches_last;
     uint64_t written; /* end of the sync thread's writes */
     uint64_t frames;  /* number of frames before `written` since this node leads */
-    bool moved;       /* `written` has grown */
+    bool moved;       /* true: `written` has grown */
     uint64_t durable;
     struct message *answer; /* answer to this node's newest question */
     bool answered;          /* no answer will follow to this node's newest question; `answer` is NULL if none came */
@@ -123,11 +123,11 @@ struct node_news {
     bool changed;           /* the coordinator's record may have changed */
     bool paused;            /* the core has stopped deciding, for a hand-over */
     uint64_t paused_at;     /* end of the log while `paused` */
-    struct item *audits;    /* calls: questions about the log */
+    struct item *audits;    /* questions about the log, as calls */
     struct item **audits_last;
-    struct item *words; /* calls: an operator's commands */
+    struct item *words; /* an operator's commands, as calls */
     struct item **words_last;
-    struct item *wishes; /* calls: questions with a demand on position or age (freshness.h) */
+    struct item *wishes; /* questions with a demand on position or age, as calls (freshness.h) */
     struct item **wishes_last;
     bool applied; /* the core has applied the log up to `awaited` */
     bool again;   /* an operator's command requires that the process starts again */
@@ -193,8 +193,8 @@ struct node_leading {
     uint8_t unfit_chain[FRAME_CHAIN_SIZE];
     uint64_t common;
     uint8_t common_chain[FRAME_CHAIN_SIZE];
-    uint8_t common_chain_size; /* 0: there is no chain hash to send */
-    bool has_common_chain;     /* this node's chain hash at `common` was looked up */
+    uint8_t common_chain_size; /* size of common_chain; 0: there is no chain hash to send */
+    bool has_common_chain;     /* true: this node's chain hash at `common` was looked up */
 };
 
 /* State of the pair thread while its node follows. */
@@ -223,23 +223,23 @@ struct node {
     struct log *log;     /* the log; set by node_recovered */
     struct index *index; /* the index; set by node_recovered */
     bool on;
-    bool is_new; /* the directory never belonged to a pair */
+    bool is_new; /* true: the directory never belonged to a pair */
     struct hard_state hard_state;
     char url[CONFIG_TEXT_SIZE]; /* URL at which others reach this node; constant after node_start */
 
-    /* any thread may use the following members */
+    /* Any thread may use the following members. */
     _Atomic bool writes;         /* true: the sync thread writes the log, because this node leads or is about to lead */
-    _Atomic bool leads;          /* the core decides: it accepts changes */
-    _Atomic bool paused;         /* during a hand-over: the core leads but decides nothing more */
-    _Atomic bool follows;        /* this node follows a leader that has answered */
+    _Atomic bool leads;          /* true: the core decides, so it accepts changes */
+    _Atomic bool paused;         /* true during a hand-over: the core leads but decides nothing more */
+    _Atomic bool follows;        /* true: this node follows a leader that has answered */
     _Atomic int role;            /* enum pair_role */
-    _Atomic uint64_t stalled_ns; /* MONOTONIC; when a late follower was last noticed; 0: not stalled */
+    _Atomic uint64_t stalled_ns; /* MONOTONIC; when the follower was last found to stall replies; 0: no stall */
     _Atomic uint64_t committed;  /* position up to which replies may be released */
     _Atomic uint64_t may_index;  /* the index may include frames below this position if the core has them (LOG-3): they
                                     are committed, even while the core is not leading yet */
-    _Atomic uint64_t kept_from;  /* the other node still needs the log from this position on */
+    _Atomic uint64_t kept_from;  /* position from which on the other node still needs the log */
     _Atomic uint64_t applied;
-    _Atomic uint64_t awaited; /* a question waits until this position is applied; UINT64_MAX: no question waits */
+    _Atomic uint64_t awaited; /* position that a question waits for to be applied; UINT64_MAX: no question waits */
 
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* `changed` and settled_changed use CLOCK_MONOTONIC */
@@ -256,34 +256,34 @@ struct node {
     uint64_t took_over_ms;                  /* logical time when this follower became the leader; 0: it did not */
     char primary[CONFIG_TEXT_SIZE];         /* URL of the primary; empty: unknown */
     struct alone alone;                     /* whether this leader serves alone; written by the pair thread only */
-    struct node_teller teller;              /* the client of the last command */
+    struct node_teller teller;              /* the client that gave the last operator's command */
     struct pair shown;                      /* copy of the rules' state for other threads */
     bool settled;                           /* true: this node leads, or follows a leader that has answered */
-    bool left;                              /* this node has finished node_take_leave */
+    bool left;                              /* true: this node has finished node_take_leave */
 
     /* The following members are used by the core thread only. */
-    struct alone alone_recorded; /* state that the log has recorded in this epoch */
+    struct alone alone_recorded; /* state of `alone` that the log has recorded in this epoch */
     uint64_t alone_since_ms;     /* logical steady time since when this node serves alone */
 
     /* The following members are used by the pair thread only. */
     pthread_t thread;
     struct pair pair;
     struct rpc_client *rpc_client;
-    struct rpc_client *prober; /* separate from rpc_client, so that a probe does not wait for another answer */
+    struct rpc_client *prober; /* client for probes, so that a probe does not wait for another answer */
     struct tcp_check *tcp_check;
     struct record_client record_client;
     struct record_reads reads;
-    bool has_followed;            /* this node has followed a leader in this run of the process */
+    bool has_followed;            /* true: this node has followed a leader in this run of the process */
     bool is_told;                 /* true: the current step carries out an operator's command */
-    bool takes_no_wishes;         /* this node is stopping and accepts no more questions of this kind */
+    bool takes_no_wishes;         /* true: this node is stopping, and accepts no more such questions */
     struct node_said said;        /* messages of the rules in the current step */
     struct node_said said_before; /* the message that was logged last */
     struct call *word;            /* an operator's command that waits for the other node's answer; NULL: none */
-    uint64_t word_until_ns;       /* MONOTONIC; deadline of `word` */
+    uint64_t word_until_ns;       /* MONOTONIC; deadline of the operator's command `word` */
     struct node_leading leading;
     struct node_following following;
-    struct silence silence; /* silence of the other node */
-    struct summons summons; /* questions to the leader through the coordinator */
+    struct silence silence; /* state of the other node's silence (silence.h) */
+    struct summons summons; /* state of the questions to the leader through the coordinator (summons.h) */
     uint64_t again_ns;      /* MONOTONIC; when this run ends and the next begins; UINT64_MAX: no end is planned */
     struct record_word *record_word; /* the last operation on the record; NULL: none yet */
     struct freshness fresh;
@@ -305,7 +305,7 @@ int node_open(struct node *node, const struct node_needs *needs, char message[DA
 void node_recovered(struct node *node, struct log *log, struct index *index);
 /* Starts the pair thread, which becomes the log's only writer. */
 void node_start(struct node *node);
-/* Returns when this node leads, or follows a leader that has answered, or after `wait_ms`. */
+/* Waits until this node leads, or follows a leader that has answered; at most `wait_ms`. */
 void node_settle(struct node *node, uint64_t wait_ms);
 /* Tells the other node that this process stops, so that it need not find out by silence (node.c). A leader hands
  * over first; if the follower takes over, this function ends the process with status 0. A follower announces its stop.
@@ -449,7 +449,7 @@ void node_fresh_heard(struct node *node, uint32_t epoch, uint64_t asked_ns, uint
 void node_say(struct node *node, const char *sentence, uint32_t epoch);
 /* Writes the message as text. */
 void node_format_said(const struct node_said *said, char out[COORDINATOR_MESSAGE_SIZE]);
-/* Handles that no answer came to this node's newest question. */
+/* Call it when this node's newest question gets no answer. */
 void node_unanswered(struct node *node, bool is_refused_by_leader);
 /* Refuses the operator's command that waits, before the process starts again or stops. */
 void node_drop_word(struct node *node, Tarry__Code code, const char *sentence);

@@ -18,8 +18,7 @@ struct record_word {
     struct node *node;
     struct call *call;
     pthread_t thread;
-    struct pair pair; /* state of the rules when the command arrived. The new record has its content, and the version
-                         that is read now */
+    struct pair pair; /* copy of the rules' state when the command arrived; the record is written again from it */
     struct record_member members[RECORD_NODES];
     struct record_client record_client;
     pthread_mutex_t mutex;

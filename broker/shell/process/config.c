@@ -165,7 +165,7 @@ struct option {
     uint64_t preset;      /* default value, if the option is a number */
     const char *argument; /* name of the value in the help */
     const char *help;
-    const char *words; /* default in the help; NULL: `preset`; empty: none */
+    const char *words; /* default value shown in the help; NULL: `preset`; empty: no default */
     uint64_t flags;    /* COMMAND_LINE_ONLY, NO_BEHAVIOUR */
 };
 

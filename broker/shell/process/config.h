@@ -38,7 +38,7 @@ struct config {
     bool listens;                    /* true: the operator gave `listen` */
     char file[CONFIG_TEXT_SIZE];     /* the INI file; empty: none */
     char sign_key[CONFIG_TEXT_SIZE]; /* file of the key that signs heads of the log; empty: no signing */
-    /* PEM files; empty: none */
+    /* PEM files of the broker's certificate and key; empty: none */
     char tls_cert[CONFIG_TEXT_SIZE];
     char tls_key[CONFIG_TEXT_SIZE];
     char tls_client_ca[CONFIG_TEXT_SIZE]; /* CA of client certificates; if set, a client must show one */

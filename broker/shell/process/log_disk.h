@@ -18,7 +18,7 @@ struct log;
 
 struct disk_space {
     const char *path;            /* path of the data directory */
-    struct disk_reserve reserve; /* constant, except `low`, which the core thread owns */
+    struct disk_reserve reserve; /* reserve of disk space; constant, except `low`, which the core thread owns */
     uint64_t looked_ns;          /* CLOCK_MONOTONIC of the last reading of the free space; core thread only */
     uint64_t free;               /* free bytes at the last reading; core thread only */
     bool is_awaited; /* the last refusal is temporary: the log's next segment is being made; core thread only */

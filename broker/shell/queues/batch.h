@@ -45,7 +45,8 @@ struct batches {
     unsigned made;
     bool stops; /* true: the process is stopping, so batch_take does not wait */
     bool is_awaited;
-    struct inbox *inbox; /* this inbox is nudged when a batch is free again after batches_has_none returned true */
+    /* inbox whose thread is woken when a batch is free again, after batches_has_none returned true */
+    struct inbox *inbox;
 };
 
 static inline struct batch *batch_of(struct release *release) {
@@ -55,7 +56,7 @@ static inline struct batch *batch_of(struct release *release) {
 struct inbox;
 
 void batches_init(struct batches *batches, struct inbox *inbox);
-/* Returns whether batch_take would wait. If it would, the inbox is nudged as soon as a batch is free. */
+/* Returns whether batch_take would wait. If it would, the core thread is woken as soon as a batch is free. */
 bool batches_has_none(struct batches *batches);
 /* Makes batch_take return at once from now on, even if too many batches are in use. */
 void batches_stop(struct batches *batches);

@@ -75,7 +75,7 @@ struct core_thread_needs {
     struct disk_space *disk_space;
     struct log *log;
     struct index *index;
-    struct core *core; /* owned by the core thread once it runs */
+    struct core *core; /* the core; owned by the core thread once it runs */
     struct inbox *inbox;
     struct batches *batches;
     struct sync *sync;
@@ -110,7 +110,7 @@ void core_thread_start(struct core_thread *core_thread, const struct core_thread
 /* Runs one turn of the core on the thread that called inbox_borrow, and calls inbox_give_back. Batches are posted
  * without waking the sync thread, so sync_stand_in must follow. */
 void core_thread_stand_in(struct core_thread *core_thread, const struct turn_load *load);
-/* Returns once the core has stopped. All its decisions are then with the sync thread. */
+/* Waits until the core has stopped. After that, the sync thread has all its decisions. */
 void core_thread_join(struct core_thread *core_thread);
 
 #endif

@@ -123,7 +123,7 @@ void delivery_sender_decided(struct delivery_sender *delivery_sender, const stru
 /* Sends an early delivery (core_delivery.departs): it is copied and sent as soon as its own leases are durable,
  * independently of the rest of its batch. Core thread only. */
 void delivery_sender_depart(struct delivery_sender *delivery_sender, const struct core_delivery *delivery);
-/* Returns whether too many bytes are unsent. If they are, the inbox is nudged as soon as enough bytes are sent. */
+/* Returns whether too many bytes are unsent. If they are, the core thread is woken as soon as enough bytes are sent. */
 bool delivery_sender_is_full(const struct delivery_sender *delivery_sender);
 
 #endif

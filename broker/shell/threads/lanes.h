@@ -55,8 +55,8 @@ void lanes_open(struct lanes *lanes, const struct core_lane *open);
 /* Takes the lane from a session. After it returns, no further delivery to the session begins to be sent. The consumer
  * has DOOR_LINGER_S seconds to close the connection. */
 void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session);
-/* Returns the lane's turn: a number that changes when another session gets the lane. A delivery decided in an earlier
- * turn is never sent, even if its session holds the lane again, because the core expects no event about it (TRUE-1).
+/* Returns the lane's turn: a number that changes when another session gets the lane. A delivery decided in an
+ * earlier turn is never sent, even if its session holds the lane again: the core expects no event about it (TRUE-1).
  * Core thread only. */
 uint64_t lanes_turn(const struct lanes *lanes, uint32_t number);
 /* Returns whether the lane's turn is still the one in which this event was posted. Core thread only. */

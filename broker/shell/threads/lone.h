@@ -27,7 +27,7 @@ struct item;
 struct sync;
 
 /* Maximum number of calls for which the core thread is woken once. It is woken once for all calls of a round of the
- * door, or for this number of them, because a wake-up costs as much as decoding a request. */
+ * door, or for this number of them. Reason: a wake-up costs as much as decoding a request. */
 #define LONE_CALLS_MAX 32u
 /* Number of calls that go through the threads after other calls arrived during a lone call. After them, the next lone
  * call is processed on the door's thread again. */
