@@ -411,8 +411,8 @@ static struct ask *ask_new(struct gateway *gateway, const struct gateway_caller 
         return NULL;
     }
     ask->principal = gateway->calls.hold(gateway->calls.argument, caller->principal);
-    memcpy(ask->peer, caller->peer,
-           strnlen(caller->peer, sizeof(ask->peer) - 1)); /* calloc has already written the terminating zero */
+    /* calloc has already written the terminating zero */
+    memcpy(ask->peer, caller->peer, strnlen(caller->peer, sizeof(ask->peer) - 1));
     gateway->ask_count++;
     return ask;
 }

@@ -132,7 +132,7 @@ struct gateway *gateways_new(const struct gateways_needs *needs) {
 
 /* Webhook requests may use one in DESCRIPTORS_SHARE of this process's file descriptors. */
 #define DESCRIPTORS_SHARE 16u
-#define CA_FILE_MAX (1 << 20) /* maximum size in bytes; the error message below also names it */
+#define CA_FILE_MAX (1 << 20) /* maximum size of the file of CAs, in bytes; the error message also names it */
 
 static int on_read_secrets(void *argument, char *out, size_t size, size_t *out_size, char *message,
                            size_t message_size) {

@@ -93,7 +93,7 @@ void watchdog_resume(void) {
 
 /* ---- stop and restart */
 
-/* These are global variables, because there is one of each per process. */
+/* The following are global variables, because there is one of each per process. */
 static char **process_arguments;
 static char listens_at[ENDPOINTS_TEXT_SIZE];
 
