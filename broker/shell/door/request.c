@@ -12,7 +12,7 @@
 #include "tarry.pb-c.h"
 #include "wire.h"
 
-/* ---- walks the outer levels of a packed Request; see request.h */
+/* ---- the outer levels of a packed Request; see request.h */
 
 #define FIELD_REQUEST_COMMIT 11
 #define FIELD_REQUEST_SUBSCRIBE 13

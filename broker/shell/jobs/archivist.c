@@ -68,14 +68,14 @@ static void archive_count_survey(struct archive_count *count, const struct archi
     pthread_mutex_unlock(&count->mutex);
 }
 
-/* Counts all files. If the archive cannot be listed, the former numbers stay; an unreadable file is not counted. */
+/* Adds a new file of the archive to the numbers. */
 static void archive_count_add(struct archive_count *count, const struct archive_info *info) {
     pthread_mutex_lock(&count->mutex);
     take(&count->numbers, info);
     pthread_mutex_unlock(&count->mutex);
 }
 
-/* Counts all files. If the archive cannot be listed, the former numbers stay; an unreadable file is not counted. */
+/* Stores the reason why archiving fails; NULL: it works. */
 static void archive_count_fail(struct archive_count *count, const char *sentence) {
     pthread_mutex_lock(&count->mutex);
     snprintf(count->numbers.failure, sizeof(count->numbers.failure), "%s", sentence != NULL ? sentence : "");

@@ -15,8 +15,8 @@
 
 #include "archive.h"
 
-/* ---- archivist.c: size of the archive, for the statistics. The archivist's thread counts what it archives, and
- * recounts all files once a minute because commands also prune and hold. Any thread may read the numbers. */
+/* ---- size of the archive, for the statistics. The archivist's thread counts what it archives. It counts all files
+ * again once a minute, because commands also prune and hold. Any thread may read the numbers. */
 #define ARCHIVE_FAILURE_SIZE 256u
 
 struct archive_numbers {

@@ -170,7 +170,7 @@ static int backup_files_list(const struct backup_needs *needs, struct backup_slo
     return error;
 }
 
-/* Lists the files of the copy, once the index has been copied. Returns 0 or a negative errno. */
+/* Frees the list of the copy's files. */
 static void backup_files_free(struct backup_files *files) {
     for (size_t i = 0; i < files->count; i++) {
         free(files->items[i].name);

@@ -32,7 +32,7 @@
 #include "snapshot.h"
 #include "wire.h"
 
-/* ---- checks the options of a pair, joins its cluster and opens the node*/
+/* ---- opening: checks the options of a pair, and joins its cluster */
 
 /* Returns whether both URLs name the same address. (`*` and other names of the same host are not detected.) */
 static bool is_same_place(const struct listen_address *a, const struct listen_address *b) {

@@ -28,7 +28,7 @@
 #include "requests.h"
 #include "run.h"
 
-/* ---- decides which requests a node answers in which role; see node.h */
+/* ---- which requests a node answers in which role; see node.h */
 
 static const char not_primary[] =
     "this node is the pair's follower and answers only queries: send changes and subscriptions to the primary";

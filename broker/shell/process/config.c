@@ -73,7 +73,7 @@ static int config_check_tls(const struct config *config, char message[CONFIG_MES
     return 1;
 }
 
-/* ---- checks the options of a pair together, and sets the missing ones */
+/* ---- the options of a pair: checked together, and missing ones set */
 
 /* Returns a pair option that was given without a pair. It must be refused, because the operator would rely on it. */
 static const char *said_of_pair(const struct config *config) {

@@ -120,7 +120,7 @@ void config_print(const struct config *config, FILE *out);
  * false if memory is exhausted. */
 bool config_digest(const struct config *config, uint8_t out[CONFIG_DIGEST_SIZE]);
 
-/* ---- config.c: checks the options of TLS together. Pure. */
+/* ---- options of TLS. Pure. */
 /* Returns whether the broker listens on wss://, or its peer does. */
 bool config_uses_tls(const struct config *config);
 

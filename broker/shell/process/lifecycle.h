@@ -32,7 +32,7 @@ void stop_wait(int come, const sigset_t *signals, siginfo_t *out);
 /* Returns whether the stop signal has arrived. Any thread. */
 bool stop_is_told(void);
 
-/* ---- reports the process's state to systemd, if NOTIFY_SOCKET is set (sd_notify(3)) */
+/* ---- the process's state for systemd, if NOTIFY_SOCKET is set (sd_notify(3)) */
 
 /* Sends `state`, such as "READY=1". Without NOTIFY_SOCKET it does nothing; a send error is logged. */
 void notify(const char *state);
