@@ -38,7 +38,7 @@ const char *readiness_problem(const struct readiness *readiness, char buffer[REA
 /* ---- the pair */
 
 /* Answers requests about the pair: the status of this node (tarry status), and which node is to lead.
- * This file makes no decision. */
+ * These functions make no decision. */
 
 struct authorizer;
 struct clock;

@@ -22,7 +22,7 @@
 /* Describes problems that need an operator, in a sentence that says what to do; see node.h.
  *
  * It omits problems that end without help, for example a short time without a leader. Sentences of the rules themselves
- * have priority, and are not in this file. */
+ * have priority, and are made elsewhere. */
 
 /* A coordinator or node that is silent for longer than this is not merely starting. */
 #define PATIENCE_MS 2000u

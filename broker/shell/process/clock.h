@@ -8,8 +8,8 @@
  * behind. A jump of more than CLOCK_JUMP_RUN_MS within a run, or CLOCK_JUMP_START_MS across a start, is not believed:
  * the wall is *held* at its value until the jump is reversed.
  *
- * The first half of this file is pure: its inputs are clock samples. The second half reads the machine's clocks; any
- * thread may call it. */
+ * The functions whose input is a clock sample are pure. Any thread may call the functions that read the machine's
+ * clocks. */
 #ifndef TARRY_SHELL_CLOCK_H
 #define TARRY_SHELL_CLOCK_H
 
