@@ -287,8 +287,7 @@ static const char meaning[] =
 
 /* ---- pair thread */
 
-/* Logs that this node serves alone and since when, or that it no longer does. Called after each turn. node_show_alone
- * and node_alone_told are defined in node.c. */
+/* Logs that this node serves alone and since when, or that it no longer does. Called after each turn. */
 static void node_show_alone(struct node *node) {
     const struct pair *pair = &node->pair;
     uint64_t now_ns = monotonic_ns();

@@ -416,7 +416,7 @@ void node_members(struct node *node, struct record_member members[RECORD_NODES])
 void node_has_left(struct node *node);
 /* Handles the follower's announced stop: from now on the follower counts as silent. */
 void node_is_left(struct node *node);
-/* Notes a sign of life of the other node. Defined in node_fresh.c. */
+/* Notes a sign of life of the other node. */
 void node_heard(struct node *node);
 /* Probes a silent node, and tells the rules when the silence has lasted long enough. */
 void node_check_silence(struct node *node, uint64_t now_ns);

@@ -92,7 +92,7 @@ struct cold_queue {
 struct delivery_sender {
     struct batches *batches;
     struct inbox *inbox;
-    struct outgoing_needs outgoing; /* arguments of delivery_sender.h, shared by all threads */
+    struct outgoing_needs outgoing; /* what making a message needs; shared by all sending threads */
     pthread_t thread;
     pthread_t readers[COLD_READERS];
     pthread_t parker;
