@@ -230,9 +230,9 @@ static void build(struct building *to, const struct change *change) {
     }
 }
 
-/* Commits the next changes. Only deletions can be more changes than one commit may have. Then the first commit is the
- * smaller one: the last commit, of the maximum size, deletes the queues and exchanges as a whole, with their messages.
- */
+/* Commits the next changes. If there are more than one commit may have (only deletions can be), the first commit is
+ * the smaller one. The last one has the maximum size, and deletes the queues and exchanges as a whole, with their
+ * messages. */
 static void commit_part(struct store *store) {
     const size_t left = store->change_count - store->change_done;
     size_t count = left % DEFINES_PER_COMMIT_MAX;

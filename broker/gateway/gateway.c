@@ -1,4 +1,4 @@
-/* gateway.c: handles, and requests and their replies; see gateway.h. */
+/* gateway.c: manages handles, passes requests to the broker and reports their replies; see gateway.h. */
 #include "gateway.h"
 
 #include <assert.h>
