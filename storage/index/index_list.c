@@ -143,8 +143,8 @@ int index_list(struct index *index, const struct index_query *query, struct aren
         reading_end(&listing->reading);
     }
     if (error == 0) {
-        /* The list is complete when it has reached the last moment before due_to: a task that is due exactly at due_to
-         * ends the part that was read there. */
+        /* The list is complete once it has reached the last moment before due_to. If a task is due exactly at due_to,
+         * the part that was read ends just before that task. */
         bool done = query->due_to_ms != 0 && !due_before(listing->through, (struct due){listing->until_ms, UINT64_MAX});
         *out_through = done ? DUE_END : listing->through;
     }

@@ -589,7 +589,7 @@ static void take_changed(struct node *node) {
     node_step(node, &event, NULL);
 }
 
-/* Handles that the core decides nothing more, and that all its decisions are committed. */
+/* Called when the core decides nothing more and all its decisions are committed. */
 static void take_paused(struct node *node, uint64_t position) {
     struct pair_event event = {.kind = PAIR_STOPPED, .end = position};
     node_step(node, &event, NULL);
