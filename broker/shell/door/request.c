@@ -131,8 +131,9 @@ _Static_assert(DEFINITION_NAME_SIZE_MAX == 255 && DEFINITIONS_LIMIT_MAX == 1000 
                    AUDIT_SIZE_MAX == 1048576,
                "the messages below state these limits");
 _Static_assert(AUDIT_WAIT_MAX_MS == 10000 && BACKUP_READ_MAX == 1048576 && FAN_OUTS_PER_COMMIT_MAX == 256 &&
-                   RECUR_NAME_SIZE_MAX == 128 && RECUR_TIMES_MAX == 100 && RECURRENCES_LIMIT_MAX == 256,
+                   RECUR_NAME_SIZE_MAX == 128 && RECUR_TIMES_MAX == 100,
                "the messages below state these limits");
+_Static_assert(RECURRENCES_LIMIT_MAX == 256, "the messages below state this limit");
 
 static const char out_of_memory[] = "decoding the request needs more memory than is allowed: split it";
 static const char frame_too_large[] =
