@@ -14,6 +14,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 import harness  # noqa: E402  (the path above)
+import pair  # noqa: E402
 import principals  # noqa: E402
 import tokens  # noqa: E402
 import wire  # noqa: E402
@@ -46,7 +47,26 @@ def request(method, path, body=b"", token=None, *fields):
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-class Budget(principals.Access):
+class Speaks:
+    """Mixin: connections to `self.broker` that send bytes as they are."""
+
+    def speak(self, data=b""):
+        peer = socket.create_connection(("127.0.0.1", self.broker.port), 60)
+        self.addCleanup(peer.close)
+        peer.sendall(data)
+        return peer
+
+    def has_come(self, peer):
+        peer.setblocking(False)
+        try:
+            return len(re.findall(rb"HTTP/1\.1 \d", peer.recv(16 << 20)))
+        except OSError:  # nothing has arrived; or the broker has closed the connection, because its answers take too much memory
+            return 0
+        finally:
+            peer.setblocking(True)
+
+
+class Budget(Speaks, principals.Access):
     rows = (tokens.row("honest", "produce,consume,read"), tokens.row("reader", "read"), tokens.row("hostile", "produce,consume,read"),
             tokens.row("slow", "produce", "rate=1"), tokens.row("narrow", "produce", "bytes=65536"))
 
@@ -68,12 +88,6 @@ class Budget(principals.Access):
         self.addCleanup(http.close)
         return http
 
-    def speak(self, data=b""):
-        peer = socket.create_connection(("127.0.0.1", self.broker.port), 60)
-        self.addCleanup(peer.close)
-        peer.sendall(data)
-        return peer
-
     def statuses(self, peer, count):
         """Reads `count` answers; returns their statuses and the received data."""
         got = b""
@@ -83,16 +97,6 @@ class Budget(principals.Access):
                 break
             got += part
         return [int(status) for status in found], got
-
-    def has_come(self, peer):
-        peer.setblocking(False)
-        try:
-            return len(re.findall(rb"HTTP/1\.1 \d", peer.recv(16 << 20)))
-        except OSError:  # nothing has arrived; or the broker has closed the connection, because its answers take too much memory
-            return 0
-        finally:
-            peer.setblocking(True)
-
 
 class Bodies(Budget):
     """F-20: a few hundred bytes that unpack to 16 MiB, or to a million values of JSON."""
@@ -228,6 +232,24 @@ class Bodies(Budget):
             except OSError:  # the request was refused before all of it was sent
                 web.close()
         self.assertEqual(status, 413)
+
+
+class Pairs(Speaks, pair.Case):
+    """F-20: the primary of a pair answers during such a flood, and stays the primary."""
+
+    def test_packed_bodies_hold_no_pair_up(self):
+        self.start_pair()
+        self.broker = self.a
+        honest = Http(self.a.port)
+        self.addCleanup(honest.close)
+        honest.ask("GET", "/v1/caller")
+        peer = self.speak(request("POST", "/v1/commit", zstd(LARGE), None, "Content-Encoding: zstd") * HOSTILE)
+        for _ in range(HONEST):
+            self.assertEqual(honest.ask("POST", "/v1/tasks", {"queue": "q", "in": "1h"})[0], 201)
+        self.assertLess(self.has_come(peer), HOSTILE // 2, "the honest commits waited for the bodies of another connection")
+        status = self.a.one("status")
+        self.assertEqual((status["role"], status["epoch"]), ("primary", 1))
+        self.wait_in_sync()
 
 
 class Small(Budget):
