@@ -224,16 +224,19 @@ static void set_near_count(struct core *core, struct line_state *line, uint64_t 
     core->sizes |= 1ull << (size_class - 1);
 }
 
-static void leave_far(struct line_state *line, struct task *task) {
+static void leave_far(struct core *core, struct line_state *line, struct task *task) {
     if (line->promote_cursor == task) line->promote_cursor = TAILQ_NEXT(task, member);
     TAILQ_REMOVE(&line->far, task, member);
-    if (--line->far_count == 0) line->far_soonest_ms = UINT64_MAX;
+    if (--line->far_count > 0) return;
+    line->far_soonest_ms = UINT64_MAX;
+    if (line->ready.count + line->early.count > 0)
+        core->ready_anew = true; /* CALM-1: the far task was perhaps all that could precede them (may_come_before) */
 }
 
 static void leave_line(struct core *core, struct task *task) {
     struct line_state *line = line_of(core, &task->row);
     if (task->place == PLACE_FAR) {
-        leave_far(line, task);
+        leave_far(core, line, task);
         return;
     }
     near_check_later(core, line);

@@ -107,12 +107,27 @@ static const struct core_content *occurrence_content(const struct step *step, ui
     return content;
 }
 
-/* Creates an occurrence's task. Returns its id; 0: after the wall clock was set back, a live occurrence of the same
- * time has the key. */
+static bool has_live(const struct step *step, const struct task_key *key) {
+    struct known holder;
+    return draft_find_key(step->draft, key, &holder) && !holder.ended && holder.row.state != ROW_BURIED;
+}
+
+/* Returns whether a live task of the queue, or a live share in one of its groups, has the key. */
+static bool is_key_live(const struct step *step, const struct task_key *key) {
+    const struct queue *topic = queue_at(step->core, step->queue), *group = NULL;
+    if (has_live(step, key)) return true;
+    TAILQ_FOREACH(group, &topic->groups, of_topic) {
+        const struct task_key share = task_key_of(group->number, key->data, key->size);
+        if (has_live(step, &share)) return true;
+    }
+    return false;
+}
+
+/* Creates an occurrence's task. Returns its id; 0: a live occurrence of the same second has the key, because the wall
+ * clock was set back or the recurrence was set again. */
 static uint64_t make_task(struct step *step, uint64_t at_ms, uint64_t due_ms, bool is_triggered) {
     const struct task_key key = key_of(step, at_ms, is_triggered ? step->draft->next_id : 0);
-    struct known holder;
-    if (draft_find_key(step->draft, &key, &holder) && !holder.ended && holder.row.state != ROW_BURIED) return 0;
+    if (is_key_live(step, &key)) return 0;
     struct row row = {
         .queue = step->queue,
         .key = key.data,
