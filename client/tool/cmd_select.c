@@ -176,6 +176,32 @@ static void say_done(const struct tool *tool, const struct job *job) {
     text_deinit(&out);
 }
 
+/* Returns true if the code says what became of the task. With any other code, the broker did not decide about the task:
+ * it was busy, did not answer or denied the request. */
+static bool is_decided(int code) {
+    return code == TARRY_OK || code == TARRY_NOT_DONE || code == TARRY_INVALID;
+}
+
+/* Sends one batch, and records the progress up to the first task about which the broker did not decide. Returns 0, or
+ * an exit status after an error message. */
+static int send_batch(struct tool *tool, struct job *job, tarry_commit *commit, struct progress *progress) {
+    const struct tarry_result *results = NULL;
+    size_t count = 0, decided = 0;
+    const size_t expected = tarry_commit_count(commit);
+    int code = tarry_commit_run(commit, NULL, &results, &count);
+    for (; decided < count && is_decided(results[decided].code); decided++) {
+        job->changed += results[decided].code == TARRY_OK;
+        job->left += results[decided].code != TARRY_OK;
+    }
+    job->done += decided;
+    int status = decided > 0 ? note_progress(job) : 0;
+    progress_show(progress, job->done, job->tasks, job->done);
+    if (status != 0 || decided == expected) return status;
+    progress_end(progress);
+    return decided < count ? tool_failed(tool, results[decided].code, results[decided].message)
+                           : tool_failed(tool, code, NULL);
+}
+
 /* Sends the changes from job->done on. */
 static int send_changes(struct tool *tool, struct job *job) {
     tarry_commit *commit;
@@ -184,23 +210,9 @@ static int send_changes(struct tool *tool, struct job *job) {
     if (tarry_commit_new(tool->client, false, &commit) != TARRY_OK) tool_out_of_memory();
     progress_start(&progress, job->cancels ? "cancelled" : "moved");
     signals_graceful();
-    for (size_t count; status == 0 && !signals_ended() && (count = take_batch(job, commit)) > 0;) {
-        const struct tarry_result *results = NULL;
-        size_t answered = 0;
-        int code = tarry_commit_run(commit, NULL, &results, &answered);
-        if (answered != count) { /* no answer, or the whole batch was refused */
-            progress_end(&progress);
-            status = tool_failed(tool, code, NULL);
-            break;
-        }
-        for (size_t i = 0; i < count; i++) {
-            job->changed += results[i].code == TARRY_OK;
-            job->left += results[i].code != TARRY_OK;
-        }
-        job->done += count;
+    while (status == 0 && !signals_ended() && take_batch(job, commit) > 0) {
+        status = send_batch(tool, job, commit, &progress);
         tarry_commit_clear(commit);
-        status = note_progress(job);
-        progress_show(&progress, job->done, job->tasks, job->done);
     }
     progress_end(&progress);
     tarry_commit_free(commit);

@@ -61,6 +61,22 @@ class Select(Case):
         moves = [entry["key"] for entry in self.broker.ok("audit", "--kind", "moved")]
         self.assertLessEqual(len(moves), 30000 + 1000)  # at most one batch was sent again
 
+    def test_a_batch_without_an_answer_is_not_done(self):
+        self.fill(30000)
+        before = self.due()
+        command = self.broker.command("select", "shift", "q", "--by", "9h", "--job", self.job, "--timeout", "1s")
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as tool:
+            while not os.path.exists(self.job + ".at") and tool.poll() is None:
+                pass  # no pause is necessary: the first batch takes milliseconds
+            tool.send_signal(signal.SIGSTOP)
+            self.broker.kill()
+            tool.send_signal(signal.SIGCONT)
+            answers = [json.loads(line) for line in tool.communicate(timeout=120)[0].splitlines()]
+        self.assertEqual((answers[-1]["result"], answers[-1]["left"], tool.returncode), ("interrupted", 0, 3), answers)
+        self.broker.start()
+        self.assertEqual(self.broker.one("select", "resume", self.job), {"result": "done", "tasks": 30000, "moved": 30000, "left": 0})
+        self.assertEqual(self.due(), {key: due_ms + 9 * HOUR_MS for key, due_ms in before.items()})
+
     def test_cancel_by_prefix_and_attribute(self):
         self.fill(30)
         self.assertEqual(self.broker.one("select", "cancel", "q", "--prefix", "k1", "--attr", "lang=de", "--job", self.job), {"result": "done", "tasks": 3, "cancelled": 3, "left": 0})
