@@ -277,7 +277,8 @@ struct selection {
     const struct args *args;
     bool cancels, earlier, dry_run;
     uint64_t by_ms;
-    FILE *file; /* NULL with --dry-run */
+    FILE *file;       /* NULL with --dry-run */
+    const char *path; /* path of `file` */
     uint64_t count;
     struct text examples;
 };
@@ -350,8 +351,9 @@ static int take_all(struct tool *tool, struct selection *selection) {
         if (status != 0 || !is_match) continue;
         selection->count++;
         take_example(tool, selection, task);
-        if (selection->file != NULL)
-            fprintf(selection->file, "%" PRIu64 " %" PRIu64 "\n", task->id, target_ms(selection, task));
+        if (selection->file != NULL &&
+            fprintf(selection->file, "%" PRIu64 " %" PRIu64 "\n", task->id, target_ms(selection, task)) < 0)
+            status = fail(selection->path);
         progress_show(&progress, 0, 0, selection->count);
     }
     progress_end(&progress);
@@ -379,12 +381,14 @@ static int job_write(struct tool *tool, struct job *job, struct selection *selec
     snprintf(path, sizeof path, "%s.new", job->at_path);
     int status = ask_cluster(tool, job->cluster);
     if (status != 0) return status;
+    selection->path = path;
     selection->file = fopen(path, "w");
     if (selection->file == NULL) return fail(path);
     const char *word = selection->cancels ? "cancel" : "shift";
     fprintf(selection->file, "tarry-select 1 %s %s %20" PRIu64 "\n", word, job->cluster, (uint64_t)0);
     status = take_all(tool, selection);
-    rewind(selection->file);
+    if (status == 0 && fflush(selection->file) != 0) status = fail(path);
+    rewind(selection->file); /* forgets a failed write, so these were checked before */
     fprintf(selection->file, "tarry-select 1 %s %s %20" PRIu64 "\n", word, job->cluster, selection->count);
     bool is_written = fflush(selection->file) == 0 && !ferror(selection->file) && fsync(fileno(selection->file)) == 0;
     is_written = fclose(selection->file) == 0 && is_written;

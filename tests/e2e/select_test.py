@@ -1,8 +1,12 @@
 """select_test.py: tarry select: shift and cancel as jobs that can be resumed; no task is shifted twice."""
+import contextlib
+import glob
 import json
 import os
+import resource
 import signal
 import subprocess
+import time
 
 import harness
 from harness import Case, now_ms
@@ -76,6 +80,23 @@ class Select(Case):
         self.broker.start()
         self.assertEqual(self.broker.one("select", "resume", self.job), {"result": "done", "tasks": 30000, "moved": 30000, "left": 0})
         self.assertEqual(self.due(), {key: due_ms + 9 * HOUR_MS for key, due_ms in before.items()})
+
+    def test_a_file_that_was_not_written_completely_starts_no_job(self):
+        self.fill(5000)
+        before = self.due()
+        command = self.broker.command("select", "shift", "q", "--by", "9h", "--attr", "lang=de", "--job", self.job)
+        with subprocess.Popen(["sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh", *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as tool:
+            resource.prlimit(tool.pid, resource.RLIMIT_FSIZE, (8192, resource.RLIM_INFINITY))  # as if the disk was full
+            while tool.poll() is None and not any(os.path.getsize(path) >= 8192 for path in glob.glob(self.job + ".at.new")):
+                pass
+            time.sleep(0.1)  # the tool reads a task at a time, so the file is not complete yet
+            with contextlib.suppress(ProcessLookupError):  # as if the disk has space again
+                resource.prlimit(tool.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            message = tool.communicate(timeout=120)[1]
+        self.assertEqual(tool.returncode, 1, message)
+        self.assertIn("File too large", message)
+        self.assertFalse(os.path.exists(self.job))
+        self.assertEqual(self.due(), before)
 
     def test_cancel_by_prefix_and_attribute(self):
         self.fill(30)
