@@ -58,22 +58,6 @@ static int write_file(const char *path, mode_t mode, const char *text, size_t si
     return error;
 }
 
-/* Syncs the directory of the file, which makes the file's name durable. */
-static int sync_parent(const char *path) {
-    char parent[PATH_SIZE];
-    const char *slash = strrchr(path, '/');
-    snprintf(parent, sizeof parent, "%.*s",
-             slash == NULL   ? 1
-             : slash == path ? 1
-                             : (int)(slash - path),
-             slash == NULL ? "." : path);
-    int file = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (file < 0) return errno;
-    int error = fsync(file) != 0 ? errno : 0;
-    close(file);
-    return error;
-}
-
 static int refused(const char *path, int error) {
     if (error == EEXIST)
         tool_say("%s exists, and this command does not overwrite keys: give another file, or move it away first", path);

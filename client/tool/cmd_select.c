@@ -374,7 +374,8 @@ static void say_dry(const struct tool *tool, struct selection *selection) {
     (void)output_flush(out, 0);
 }
 
-/* Writes the selection to FILE, under another name until it is complete. The head has a fixed size, because it contains
+/* Writes the selection to FILE, under another name until it is complete. Afterwards FILE is durable, because without it
+ * a new job would shift tasks that this one has shifted already. The head has a fixed size, because it contains
  * the number of tasks. */
 static int job_write(struct tool *tool, struct job *job, struct selection *selection) {
     char path[PATH_MAX_SIZE + 8];
@@ -393,6 +394,7 @@ static int job_write(struct tool *tool, struct job *job, struct selection *selec
     bool is_written = fflush(selection->file) == 0 && !ferror(selection->file) && fsync(fileno(selection->file)) == 0;
     is_written = fclose(selection->file) == 0 && is_written;
     if (status == 0 && (!is_written || rename(path, job->path) != 0)) status = fail(path);
+    if (status == 0 && (errno = sync_parent(job->path)) != 0) status = fail(job->path);
     if (status != 0) unlink(path);
     return status;
 }

@@ -2,6 +2,8 @@
 #include "tool.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,6 +173,21 @@ uint64_t steady_ms(void) {
 void pause_ms(uint64_t ms) {
     struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
     nanosleep(&time, NULL);
+}
+
+int sync_parent(const char *path) {
+    char parent[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    snprintf(parent, sizeof parent, "%.*s",
+             slash == NULL   ? 1
+             : slash == path ? 1
+                             : (int)(slash - path),
+             slash == NULL ? "." : path);
+    int file = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file < 0) return errno;
+    int error = fsync(file) != 0 ? errno : 0;
+    close(file);
+    return error;
 }
 
 /* ---- client name */

@@ -61,6 +61,8 @@ int exit_status_of(int code); /* Returns the exit status for an enum tarry_code.
 uint64_t wall_ms(void);       /* CLOCK_REALTIME */
 uint64_t steady_ms(void);     /* CLOCK_MONOTONIC */
 void pause_ms(uint64_t ms);   /* Sleeps; a signal ends the sleep. */
+/* Syncs the directory of the file, which makes the file's name durable. Returns 0 or errno. */
+int sync_parent(const char *path);
 
 /* Options of requests that a follower may answer. */
 #define OPTIONS_FRESH                                                                                                  \

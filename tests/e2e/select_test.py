@@ -98,6 +98,15 @@ class Select(Case):
         self.assertFalse(os.path.exists(self.job))
         self.assertEqual(self.due(), before)
 
+    def test_a_job_whose_file_may_be_lost_changes_nothing(self):
+        self.fill(3)
+        before = self.due()
+        bad = {"LD_PRELOAD": harness.find_program("libbad_directory.so"), "ASAN_OPTIONS": ":".join(filter(None, (os.environ.get("ASAN_OPTIONS", ""), "verify_asan_link_order=0")))}
+        answer = self.broker.tarry("select", "shift", "q", "--by", "9h", "--job", self.job, env=bad)
+        self.assertEqual(answer.status, 1)
+        self.assertIn("Input/output error", answer.err)
+        self.assertEqual(self.due(), before)
+
     def test_cancel_by_prefix_and_attribute(self):
         self.fill(30)
         self.assertEqual(self.broker.one("select", "cancel", "q", "--prefix", "k1", "--attr", "lang=de", "--job", self.job), {"result": "done", "tasks": 3, "cancelled": 3, "left": 0})
