@@ -73,6 +73,7 @@ KEEPS_SIZE(struct tarry_backup_view, 128);
 KEEPS_SIZE(struct tarry_call, 64);
 KEEPS_SIZE(struct tarry_options, 168);
 KEEPS_SIZE(struct tarry_schedule_options, 208);
+KEEPS_SIZE(struct tarry_own_policy, 48);
 KEEPS_SIZE(struct tarry_nack_options, 128);
 KEEPS_SIZE(struct tarry_policy, 144);
 KEEPS_SIZE(struct tarry_consumer_options, 168);
