@@ -104,13 +104,13 @@ static void law_of_key(const struct flat *flat, const struct row *row) {
                         row->key_size)); /* the key must be unique among the live tasks of the queue */
 }
 
-/* Checks that a share equals its task, and that the filter of its group matches (GROUP-1). */
-/* OWN-1: a task keeps its own settings, and its shares get them. */
+/* Checks that a task keeps its own settings, or that a share has those of its task (OWN-1). */
 static void law_of_own(const struct row *row, const struct row *from) {
     MUST(row->max_attempts == from->max_attempts && row->backoff_ms == from->backoff_ms &&
          row->lease_ms == from->lease_ms);
 }
 
+/* Checks that a share equals its task, and that the filter of its group matches (GROUP-1). */
 static void law_of_share(const struct flat *flat, const Tarry__TaskPut *put, const struct row *row) {
     const struct flat_task *task = &flat->tasks[put->share_of];
     const Tarry__QueuePut *group = &flat_queue_of(flat, row->queue)->put;
