@@ -153,7 +153,7 @@ class Own(Case):
         self.assertEqual(http.ask("GET", "/v1/queues/t:g/tasks/k")[1]["max_attempts"], 1)
         self.broker.one("nack", held["id"], held["token"])
         self.assertEqual(self.broker.one("get", "t:g", "k")["state"], "dead")
-        for member, words in ((("max_attempts", 10001), "at most 10000"), (("lease_ms", 9), "at least 10 ms"), (("lease", "25h"), "at most 24 hours"), (("backoff", "31d"), "at most 30 days")):
+        for member, words in ((("max_attempts", 10001), "is more than 10000"), (("lease_ms", 9), "at least 10 ms"), (("lease", "25h"), "at most 24 hours"), (("backoff", "31d"), "at most 30 days")):
             status, problem = http.ask("POST", "/v1/tasks", {"queue": "t", "in": "1h", member[0]: member[1]})
             self.assertEqual(status, 400)
             self.assertIn(words, problem["detail"])
