@@ -153,11 +153,13 @@ class Follow(Live):
                 self.broker.one("cancel", "q", "wanted")
                 if not stream.quiet_for(1):
                     break
-            told = [*stream.seen, *stream.take(1)]
+            self.assertTrue(stream.seen)
+            if stream.seen[0]["kind"] == "scheduled":  # otherwise the audit began between the two commands
+                stream.take(1)
         finally:
             stop.set()
             worker.join()
-        self.assertEqual([fact["key"] for fact in told], ["wanted", "wanted"])
+        self.assertEqual({fact["key"] for fact in stream.seen}, {"wanted"})
         idle.signal(signal.SIGINT)
         self.assertEqual(idle.wait(), 0)
 
