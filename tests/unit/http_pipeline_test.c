@@ -54,7 +54,7 @@ uint64_t gateway_commit(struct gateway *gateway, const struct gateway_caller *ca
     *new = (struct commit){.reply = reply, .argument = argument, .kind = commit->ops[0]->op_case};
     if (new->kind == TARRY__OP__OP_SCHEDULE) {
         const ProtobufCBinaryData *key = &commit->ops[0]->schedule->key;
-        memcpy(new->key, key->data, key->len);
+        if (key->len > 0) memcpy(new->key, key->data, key->len);
     }
     return world.sent;
 }
