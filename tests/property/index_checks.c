@@ -190,8 +190,9 @@ int check_list(struct fx *f) {
     query.prefix_size = strlen(query.prefix);
     if (world_random(w, 2)) query.due_from_ms = w->now_ms - 100 + world_random(w, 1000);
     if (world_random(w, 2)) query.due_to_ms = w->now_ms + world_random(w, 1000000);
-    if (w->next_id > 1 && world_random(w, 4) == 0) { /* exactly when a task is due */
-        const uint64_t due_ms = w->tasks[1 + world_random(w, w->next_id - 1)].row.due_ms;
+    /* Exactly when a task is due. Chosen by the time, because another random number would change all that follow. */
+    if (w->next_id > 1 && w->now_ms % 4 == 0) {
+        const uint64_t due_ms = w->tasks[1 + w->now_ms / 4 % (w->next_id - 1)].row.due_ms;
         if (due_ms > query.due_from_ms) query.due_to_ms = due_ms;
     }
     struct pick pick = {query.queue, query.states, -1, -1, query.prefix, query.due_from_ms, query.due_to_ms, {0, 0}};
