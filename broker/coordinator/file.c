@@ -59,13 +59,6 @@ enum file_presence_news {
     FILE_PRESENCE_GONE,   /* nothing is declared, or the file could not be written */
 };
 
-/* Declares the presence of this process, and renews it in time. `presence` NULL: not present. May be called repeatedly
- * with the same presence. */
-enum file_presence_news file_presence_declare(struct file_presence *self, const struct presence *presence);
-/* Reads the presence of call->name: version 1 with its text in call->value, or version 0 if it is not present. Always
- * returns PAIR_DONE. */
-enum pair_outcome file_presence_read(const struct file_presence *self, struct coordinator_call *call);
-
 #define UNTIL_DIGITS 20
 #define TEXT_SIZE (UNTIL_DIGITS + 1 + COORDINATOR_PRESENCE_SIZE_MAX + 1 + 1) /* "until text\n" */
 #define LASTS_MAX_MS 600000 /* maximum lifetime of a presence; a longer one was written before a reboot */
@@ -94,7 +87,9 @@ static bool write_until(const struct file_presence *self, uint64_t until_ms) {
     return is_written;
 }
 
-enum file_presence_news file_presence_declare(struct file_presence *self, const struct presence *presence) {
+/* Declares the presence of this process, and renews it in time. `presence` NULL: not present. May be called repeatedly
+ * with the same presence. */
+static enum file_presence_news file_presence_declare(struct file_presence *self, const struct presence *presence) {
     uint64_t now_ms = coordinator_now_ms();
     if (presence == NULL) {
         if (self->again_ms == 0) return FILE_PRESENCE_SAME;
@@ -124,7 +119,9 @@ static const char *find(const struct file_presence *self, const char *name, char
     return is_over ? NULL : text + UNTIL_DIGITS + 1;
 }
 
-enum pair_outcome file_presence_read(const struct file_presence *self, struct coordinator_call *call) {
+/* Reads the presence of call->name: version 1 with its text in call->value, or version 0 if it is not present. Always
+ * returns PAIR_DONE. */
+static enum pair_outcome file_presence_read(const struct file_presence *self, struct coordinator_call *call) {
     char text[TEXT_SIZE + 1];
     const char *words = find(self, call->name, text);
     if (words == NULL) return PAIR_DONE;
@@ -150,6 +147,8 @@ static bool file_presence_look(struct file_presence *self) {
     return true;
 }
 
+/* ---- the file */
+
 #define FILE_PATH_SIZE (COORDINATOR_URL_SIZE_MAX + 8)
 #define FILE_LOCK_TRY_MS 2
 
@@ -163,8 +162,6 @@ struct file {
     char text[ENTRIES_SIZE_MAX + 1];
     char problem[COORDINATOR_MESSAGE_SIZE];
 };
-
-/* ---- the file */
 
 /* Reads the file into file->entries. Returns 0, or 1 with file->problem. */
 static int load(struct file *file) {
