@@ -112,6 +112,117 @@ struct etcd {
     struct etcd_known known[COORDINATOR_NAMES_MAX];
 };
 
+/* ---- messages for the operator */
+
+static int user_size(const struct etcd *etcd) {
+    return etcd->credentials == NULL ? 0 : (int)strcspn(etcd->credentials, ":");
+}
+
+/* Describes a refusal for the operator; `text` is etcd's error message. */
+static void etcd_explain(const struct etcd *etcd, enum etcd_refusal refusal, const char *host, const char *text,
+                         char out[COORDINATOR_MESSAGE_SIZE]) {
+    const char *user = etcd->credentials == NULL ? "" : etcd->credentials;
+    int size = user_size(etcd);
+    switch (refusal) {
+    case ETCD_NO_TOKEN:
+        snprintf(
+            out, COORDINATOR_MESSAGE_SIZE,
+            "etcd at %.300s requires a user and password: set --coordinator-credentials to a file with user:password",
+            host);
+        return;
+    case ETCD_WRONG_USER:
+        snprintf(
+            out, COORDINATOR_MESSAGE_SIZE,
+            "etcd at %.300s refuses the user '%.*s' or the password: correct the file of --coordinator-credentials and "
+            "restart this node",
+            host, size, user);
+        return;
+    case ETCD_FORBIDDEN:
+        snprintf(out, COORDINATOR_MESSAGE_SIZE,
+                 "etcd at %.300s does not let the user '%.*s' read and write all keys below %.400s: type 'etcdctl role "
+                 "grant-permission ROLE --prefix=true readwrite %.400s'",
+                 host, size, user, etcd->prefix, etcd->prefix);
+        return;
+    case ETCD_NO_USERS:
+        snprintf(
+            out, COORDINATOR_MESSAGE_SIZE,
+            "etcd at %.300s has authentication turned off, so any client can change the record: type 'etcdctl auth "
+            "enable', or start this node without --coordinator-credentials",
+            host);
+        return;
+    case ETCD_NO_ROOM:
+        snprintf(
+            out, COORDINATOR_MESSAGE_SIZE,
+            "etcd at %.300s has used up its quota and takes no change, so neither node can take over: type 'etcdctl "
+            "compact REVISION', 'etcdctl defrag' and 'etcdctl alarm disarm', or raise --quota-backend-bytes",
+            host);
+        return;
+    case ETCD_TOKEN_OLD:
+    case ETCD_OTHER:
+        break;
+    }
+    snprintf(out, COORDINATOR_MESSAGE_SIZE, "etcd at %.300s: %.1000s", host, text);
+}
+
+static void say_up(struct etcd *etcd) {
+    char why[COORDINATOR_MESSAGE_SIZE] = "";
+    if (etcd->has_no_room) etcd_explain(etcd, ETCD_NO_ROOM, etcd->current->host, "", why);
+    coordinator_is(etcd->coordinator, COORDINATOR_CONNECTED, etcd->sessions, "%s", why);
+}
+
+/* Notes whether etcd's storage quota permits changes. */
+static void etcd_has_room(struct etcd *etcd, bool has_room) {
+    etcd->has_no_room = !has_room;
+    say_up(etcd);
+}
+
+#define WORST_SIZE 200 /* maximum size in bytes of one host's problem if several are reported */
+
+static void say_problems(struct etcd *etcd) {
+    char all[COORDINATOR_MESSAGE_SIZE] = "";
+    const struct endpoint *forbidden = NULL;
+    for (size_t i = 0; i < etcd->endpoint_count; i++) {
+        const struct endpoint *endpoint = &etcd->endpoints[i];
+        size_t size = strlen(all);
+        if (endpoint->is_forbidden) forbidden = endpoint;
+        if (endpoint->problem[0] != '\0' && size + WORST_SIZE + 3 < sizeof all)
+            snprintf(all + size, WORST_SIZE + 3, "%s%s", size > 0 ? "; " : "", endpoint->problem);
+    }
+    if (forbidden != NULL)
+        coordinator_is(etcd->coordinator, COORDINATOR_FORBIDDEN, etcd->sessions, "coordinator: %s", forbidden->problem);
+    else if (all[0] != '\0')
+        coordinator_is(etcd->coordinator, COORDINATOR_CONNECTING, etcd->sessions,
+                       "no connection to etcd at %s: %.1000s; is it running there, and can this host reach it?",
+                       etcd->hosts, all);
+    else
+        coordinator_is(etcd->coordinator, COORDINATOR_CONNECTING, etcd->sessions, "connecting to etcd at %s",
+                       etcd->hosts);
+}
+
+/* ---- the token, and doubts about the current member */
+
+static void drop_token(struct etcd *etcd) {
+    if (etcd->token != NULL) sodium_memzero(etcd->token, strlen(etcd->token));
+    free(etcd->token);
+    etcd->token = NULL;
+}
+
+/* Reports that the current member failed a call. Starts a search for another member at once. */
+static void etcd_doubt(struct etcd *etcd) {
+    uint64_t now_ms = coordinator_now_ms();
+    if (!etcd->is_searching) etcd->search_ms = now_ms;
+    if (etcd->is_up) etcd->probe_ms = now_ms;
+    etcd->is_searching = true;
+    etcd->is_up = false;
+}
+
+/* Drops the token with this number, because etcd does not accept it any more. */
+static void etcd_forget_token(struct etcd *etcd, uint64_t number) {
+    if (number != etcd->token_number) return; /* the token was already replaced by a newer one */
+    drop_token(etcd);
+    etcd_doubt(etcd);
+}
+
 /* ---- calls */
 
 /* Sends the calls to etcd and interprets the answers.
@@ -302,70 +413,6 @@ static void land_read(struct etcd_flight *flight) {
     finish(flight, PAIR_DONE);
 }
 
-/* ---- Words ------------------------------------------------------------------------------------------------------- */
-
-static int user_size(const struct etcd *etcd) {
-    return etcd->credentials == NULL ? 0 : (int)strcspn(etcd->credentials, ":");
-}
-
-/* Describes a refusal for the operator; `text` is etcd's error message. */
-static void etcd_explain(const struct etcd *etcd, enum etcd_refusal refusal, const char *host, const char *text,
-                         char out[COORDINATOR_MESSAGE_SIZE]) {
-    const char *user = etcd->credentials == NULL ? "" : etcd->credentials;
-    int size = user_size(etcd);
-    switch (refusal) {
-    case ETCD_NO_TOKEN:
-        snprintf(
-            out, COORDINATOR_MESSAGE_SIZE,
-            "etcd at %.300s requires a user and password: set --coordinator-credentials to a file with user:password",
-            host);
-        return;
-    case ETCD_WRONG_USER:
-        snprintf(
-            out, COORDINATOR_MESSAGE_SIZE,
-            "etcd at %.300s refuses the user '%.*s' or the password: correct the file of --coordinator-credentials and "
-            "restart this node",
-            host, size, user);
-        return;
-    case ETCD_FORBIDDEN:
-        snprintf(out, COORDINATOR_MESSAGE_SIZE,
-                 "etcd at %.300s does not let the user '%.*s' read and write all keys below %.400s: type 'etcdctl role "
-                 "grant-permission ROLE --prefix=true readwrite %.400s'",
-                 host, size, user, etcd->prefix, etcd->prefix);
-        return;
-    case ETCD_NO_USERS:
-        snprintf(
-            out, COORDINATOR_MESSAGE_SIZE,
-            "etcd at %.300s has authentication turned off, so any client can change the record: type 'etcdctl auth "
-            "enable', or start this node without --coordinator-credentials",
-            host);
-        return;
-    case ETCD_NO_ROOM:
-        snprintf(
-            out, COORDINATOR_MESSAGE_SIZE,
-            "etcd at %.300s has used up its quota and takes no change, so neither node can take over: type 'etcdctl "
-            "compact REVISION', 'etcdctl defrag' and 'etcdctl alarm disarm', or raise --quota-backend-bytes",
-            host);
-        return;
-    case ETCD_TOKEN_OLD:
-    case ETCD_OTHER:
-        break;
-    }
-    snprintf(out, COORDINATOR_MESSAGE_SIZE, "etcd at %.300s: %.1000s", host, text);
-}
-
-static void say_up(struct etcd *etcd) {
-    char why[COORDINATOR_MESSAGE_SIZE] = "";
-    if (etcd->has_no_room) etcd_explain(etcd, ETCD_NO_ROOM, etcd->current->host, "", why);
-    coordinator_is(etcd->coordinator, COORDINATOR_CONNECTED, etcd->sessions, "%s", why);
-}
-
-/* Notes whether etcd's storage quota permits changes. */
-static void etcd_has_room(struct etcd *etcd, bool has_room) {
-    etcd->has_no_room = !has_room;
-    say_up(etcd);
-}
-
 static void finish_changed(struct etcd_flight *flight) {
     struct coordinator_call *call = flight->call;
     for (size_t i = 0; i < call->count; i++) {
@@ -405,28 +452,6 @@ static void land_change(struct etcd_flight *flight) {
     } else {
         finish_refused(flight, found);
     }
-}
-
-static void drop_token(struct etcd *etcd) {
-    if (etcd->token != NULL) sodium_memzero(etcd->token, strlen(etcd->token));
-    free(etcd->token);
-    etcd->token = NULL;
-}
-
-/* Reports that the current member failed a call. Starts a search for another member at once. */
-static void etcd_doubt(struct etcd *etcd) {
-    uint64_t now_ms = coordinator_now_ms();
-    if (!etcd->is_searching) etcd->search_ms = now_ms;
-    if (etcd->is_up) etcd->probe_ms = now_ms;
-    etcd->is_searching = true;
-    etcd->is_up = false;
-}
-
-/* Drops the token with this number, because etcd does not accept it any more. */
-static void etcd_forget_token(struct etcd *etcd, uint64_t number) {
-    if (number != etcd->token_number) return; /* the token was already replaced by a newer one */
-    drop_token(etcd);
-    etcd_doubt(etcd);
 }
 
 static void land_refusal(struct etcd_flight *flight) {
@@ -469,9 +494,11 @@ static void flight_over(struct exchange *exchange, enum exchange_end end) {
 
 /* This process's presence: a key with a lease.
  *
- *   grant ──► put, with the lease ──► keepalive, PRESENCE_PARTS times per lifetime ──► … ──► revoke, when no presence
- * is ▲                                   │                                                  declared; deletes the key
- *     └──── refused, or expired ◄─────────┘
+ *   grant ──► put, with the lease ──► keepalive, PRESENCE_PARTS times per lifetime ──► … ──► revoke
+ *     ▲                                   │
+ *     └───── refused, or expired ◄────────┘
+ *
+ * The revoke follows when no presence is declared any more. It deletes the key.
  *
  * An unanswered request is repeated, or the sequence starts again, at the next turn that is due. A lease whose grant
  * got no answer expires by itself. */
@@ -580,33 +607,10 @@ static void etcd_lease_turn(struct etcd *etcd, uint64_t now_ms) {
     if (is_due && lease->exchange.easy == NULL && now_ms >= lease->again_ms) ask_lease(etcd);
 }
 
+/* ---- probes */
+
 #define SEARCH_MS 250 /* interval between two rounds of probes while no member answers, in ms */
-#define WATCH_AGAIN_MS 250
 #define PROBES_A_SESSION 4
-#define WORST_SIZE 200 /* maximum size in bytes of one host's problem if several are reported */
-
-static void say_problems(struct etcd *etcd) {
-    char all[COORDINATOR_MESSAGE_SIZE] = "";
-    const struct endpoint *forbidden = NULL;
-    for (size_t i = 0; i < etcd->endpoint_count; i++) {
-        const struct endpoint *endpoint = &etcd->endpoints[i];
-        size_t size = strlen(all);
-        if (endpoint->is_forbidden) forbidden = endpoint;
-        if (endpoint->problem[0] != '\0' && size + WORST_SIZE + 3 < sizeof all)
-            snprintf(all + size, WORST_SIZE + 3, "%s%s", size > 0 ? "; " : "", endpoint->problem);
-    }
-    if (forbidden != NULL)
-        coordinator_is(etcd->coordinator, COORDINATOR_FORBIDDEN, etcd->sessions, "coordinator: %s", forbidden->problem);
-    else if (all[0] != '\0')
-        coordinator_is(etcd->coordinator, COORDINATOR_CONNECTING, etcd->sessions,
-                       "no connection to etcd at %s: %.1000s; is it running there, and can this host reach it?",
-                       etcd->hosts, all);
-    else
-        coordinator_is(etcd->coordinator, COORDINATOR_CONNECTING, etcd->sessions, "connecting to etcd at %s",
-                       etcd->hosts);
-}
-
-/* ---- Probes ------------------------------------------------------------------------------------------------------ */
 
 static void fail(struct endpoint *endpoint, bool is_forbidden, const char *problem) {
     endpoint->failed_ms = coordinator_now_ms();
@@ -786,7 +790,9 @@ static void look_at_state(struct etcd *etcd, uint64_t now_ms) {
     say_problems(etcd);
 }
 
-/* ---- The watch --------------------------------------------------------------------------------------------------- */
+/* ---- the watch */
+
+#define WATCH_AGAIN_MS 250
 
 static struct etcd *etcd_of_watch(struct exchange *exchange) {
     return (struct etcd *)((char *)exchange - offsetof(struct etcd, watch));

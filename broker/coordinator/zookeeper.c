@@ -28,7 +28,8 @@
 #include "place.h"
 #include "zookeeper_words.h"
 
-/*
+/* Threads:
+ *
  *   coordinator's thread                                     ZooKeeper's threads (libzookeeper-mt)
  *     start ──► flight ── zoo_aset, … ─────────────────────►   I/O
  *     turn  ◄── list of returned flights, eventfd ◄─────────   completions
@@ -299,7 +300,7 @@ static void send_path(struct flight *flight) {
     depart(flight, zoo_acreate2(zookeeper->handle, path, "", 0, zookeeper->acl, 0, came_back_made, flight));
 }
 
-/* ---- Presence ---------------------------------------------------------------------------------------------------- */
+/* ---- presence */
 
 static void send_clear(struct flight *flight) {
     char path[ZOOKEEPER_PATH_SIZE];
@@ -376,7 +377,7 @@ static void flight_declare(struct zookeeper *zookeeper) {
     declared->session = is_made ? declared->session : 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---- beginning a request */
 
 /* Sends a waiting request; requires a connection. */
 static void flight_begin(struct flight *flight) {
@@ -534,17 +535,9 @@ static void flight_land(struct flight *flight) {
     }
 }
 
-static const struct place_kind place_kind = {.scheme = "zk://",
-                                             .server = "ZooKeeper",
-                                             .reserved = "/zookeeper",
-                                             .port = 2181,
-                                             .drops_brackets =
-                                                 true}; /* ZooKeeper's client expects IPv6 addresses without brackets */
+/* ---- messages for the operator */
 
 #define LAST_WORDS_SIZE 256
-#define ADDRESSES_SIZE 4096
-#define LOST_MS 10000
-#define ENTER_TRIES 2000
 
 /* Last error that ZooKeeper's client has logged. The client reports why it cannot connect only in its log, without
  * handle or context. */
@@ -552,8 +545,6 @@ static struct {
     pthread_mutex_t mutex;
     char text[LAST_WORDS_SIZE];
 } last_words = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
-/* ---- Words ------------------------------------------------------------------------------------------------------- */
 
 /* Stores the message of a log line, without its head, such as "2026-11-21
  * 18:30:00,123:4711(0x7f…):ZOO_ERROR@function@2928: Socket […] …". */
@@ -584,6 +575,10 @@ static void say_connecting(struct zookeeper *zookeeper) {
 }
 
 /* ---- the session */
+
+#define ADDRESSES_SIZE 4096
+#define LOST_MS 10000
+#define ENTER_TRIES 2000
 
 /* Handles an event of the session. A connection is up if zoo_state and the last event both say so: a loss appears first
  * in the events, but the end of a session only in zoo_state. The client may have reconnected before this thread checks.
@@ -835,6 +830,14 @@ static void zookeeper_watch(void *state, const char *name) {
 }
 
 /* ---- opening and closing */
+
+static const struct place_kind place_kind = {
+    .scheme = "zk://",
+    .server = "ZooKeeper",
+    .reserved = "/zookeeper",
+    .port = 2181,
+    .drops_brackets = true, /* ZooKeeper's client expects IPv6 addresses without brackets */
+};
 
 static void zookeeper_close_all(void *state) {
     struct zookeeper *zookeeper = state;
