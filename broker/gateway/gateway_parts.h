@@ -97,7 +97,7 @@ struct lease;
 void lease_forget(struct lease *lease);
 void pools_free(struct gateway *gateway);
 
-/* ---- other threads (gateway.c) */
+/* ---- the gateway */
 
 struct gateway {
     struct gateway_calls calls;
