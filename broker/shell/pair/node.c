@@ -1,4 +1,5 @@
-/* node.c: see node.h. The pair thread, the effects of the rules, and the state that other threads may read. */
+/* node.c: see node.h. A node opens or joins its pair, leaves it, and reports that it serves alone; the pair thread, the
+ * effects of the rules, and the state that other threads may read. */
 #include "node.h"
 
 #include <assert.h>
@@ -32,7 +33,9 @@
 #include "snapshot.h"
 #include "wire.h"
 
-/* ---- opening: checks the options of a pair, and joins its cluster */
+/* ==== opening */
+
+/* ---- the options of a pair */
 
 /* Returns whether both URLs name the same address. (`*` and other names of the same host are not detected.) */
 static bool is_same_place(const struct listen_address *a, const struct listen_address *b) {
@@ -75,7 +78,7 @@ int node_check(const struct config *config, const struct endpoints *endpoints, c
     return 1;
 }
 
-/* ---- joining */
+/* ---- joining a cluster */
 
 /* Returns whether the directory has no identity yet. A directory with an identity has joined already, or a broker has
  * used it. */
@@ -160,7 +163,7 @@ int node_join(const struct config *config, const struct peer_key *key, const str
     return result;
 }
 
-/* ---- opening */
+/* ---- the stored state */
 
 static int read_hard_state(struct node *node, char message[DATADIR_MESSAGE_SIZE]) {
     const struct node_needs *needs = &node->needs;
@@ -221,7 +224,7 @@ _Noreturn void node_refuse(const char *sentence) {
     _exit(EXIT_REFUSED);
 }
 
-/* ---- leaving */
+/* ==== leaving */
 
 /* A node of a pair that is stopped cleanly tells the other node, so that the other node need not wait for
  * a timeout; see node.h.
@@ -234,7 +237,7 @@ _Noreturn void node_refuse(const char *sentence) {
 /* Time limit of a planned switch-over, which usually takes about 40 ms. */
 #define NODE_HAND_OVER_MAX_MS 1000u
 
-/* ---- pair thread */
+/* ---- leaving: the pair thread */
 
 void node_has_left(struct node *node) {
     pthread_mutex_lock(&node->mutex);
@@ -243,8 +246,7 @@ void node_has_left(struct node *node) {
     pthread_mutex_unlock(&node->mutex);
 }
 
-/* Begins the stop: hands over if this node leads, otherwise announces the stop. Pair thread, like the functions below.
- */
+/* Begins the stop: hands over if this node leads, otherwise announces the stop. */
 static void node_take_leave(struct node *node) {
     if (node_is_leading(node) && node->pair.handing == PAIR_KEEPING) node_tell(node, PAIR_HAND_OVER);
     bool hands_over = node_is_leading(node) && node->pair.handing != PAIR_KEEPING;
@@ -259,7 +261,7 @@ void node_is_left(struct node *node) {
     silence_is_left(&node->silence, monotonic_ns());
 }
 
-/* ---- main thread */
+/* ---- leaving: the main thread */
 
 void node_leave(struct node *node) {
     struct timespec until = monotonic_after(NODE_HAND_OVER_MAX_MS * NS_PER_MS);
@@ -271,7 +273,7 @@ void node_leave(struct node *node) {
     pthread_mutex_unlock(&node->mutex);
 }
 
-/* ---- continuing alone */
+/* ==== serving alone */
 
 /* Reports that a leader serves alone: in the program's log, in the status, and as an AlonePut record in
  * the broker's log, for an auditor; see node.h and alone.h.
@@ -285,7 +287,7 @@ void node_leave(struct node *node) {
 static const char meaning[] =
     "changes that this node acknowledges from now on are only on its disk, and are lost with it: start the other node";
 
-/* ---- pair thread */
+/* ---- serving alone: the pair thread */
 
 /* Logs that this node serves alone and since when, or that it no longer does. Called after each turn. */
 static void node_show_alone(struct node *node) {
@@ -315,7 +317,7 @@ void node_alone_told(struct node *node, const struct call *call) {
     pthread_mutex_unlock(&node->mutex);
 }
 
-/* ---- core thread */
+/* ---- serving alone: the core thread */
 
 static void name_teller(struct node_alone_fact *fact) {
     tarry__request__init(&fact->message);
@@ -358,7 +360,7 @@ bool node_is_alone_news(struct node *node, struct node_alone_fact *out, struct c
     return true;
 }
 
-/* ---- the thread */
+/* ==== the pair thread */
 
 /* Delay before a new start by an operator's command, so that the reply to that command is sent first. */
 #define AGAIN_NS (200 * NS_PER_MS)
@@ -506,7 +508,7 @@ void node_step(struct node *node, const struct pair_event *event, struct pair_me
     node_answer_word(node);
 }
 
-/* ---- the thread */
+/* ---- turns */
 
 /* Publishes the state for other threads, after each turn. */
 static void show(struct node *node) {

@@ -1,6 +1,6 @@
-/* node_fresh.c: handles questions that demand at least a log position, or a state no older than a limit.
- * broker/replication/freshness.h decides whether each question is answered, waits or is refused. A probe fetches the
- * leader's confirmation. See node.h. */
+/* node_fresh.c: see node.h. First the silence of the other node, and presence at the coordinator. Then questions that
+ * demand at least a log position, or a state no older than a limit: broker/replication/freshness.h decides whether each
+ * question is answered, waits or is refused, and a probe fetches the leader's confirmation. */
 #include "node_parts.h"
 
 #include <assert.h>

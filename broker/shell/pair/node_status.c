@@ -1,4 +1,4 @@
-/* node_status.c: the status of this node, and an operator's commands; see node.h. */
+/* node_status.c: problems that need an operator, an operator's commands, and the status of this node; see node.h. */
 #include "node_parts.h"
 
 #include <inttypes.h>
