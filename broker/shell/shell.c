@@ -39,18 +39,10 @@
 #include "units.h"
 #include "wire.h"
 
+/* ==== recovery */
+
 /* Restores the broker's state from a data directory: the index, then the log after the index's position,
  * applied to the core. */
-
-struct clock;
-struct config;
-struct core;
-struct datadir;
-struct disk;
-struct index;
-struct log;
-struct run;
-struct signer;
 
 struct recovery {
     const struct config *config;
@@ -68,8 +60,6 @@ struct recovery {
     struct core *core;
     bool is_damaged; /* index or log is damaged or incomplete: only a copy of the data helps */
 };
-
-/* ---- recovery */
 
 static int refuse(char *message, size_t message_size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -383,7 +373,7 @@ static int recovery_run(struct recovery *recovery, char *message, size_t message
     return refuse_as_planned(recovery, &plan, message, message_size);
 }
 
-/* ---- the broker */
+/* ==== the broker */
 
 /* Time limit for sending replies that are already packed. */
 #define FLUSH_MAX_MS 1000

@@ -75,7 +75,7 @@ void authorizer_tell(struct authorizer *authorizer, bool all) {
     if (offers) inbox_post(authorizer->inbox, &told->item);
 }
 
-/* ---- clients */
+/* ==== clients */
 
 /* Interval of checking the file, for file systems that do not report changes. */
 #define LOOK_MS 10000
@@ -392,7 +392,7 @@ bool authorizer_stays(struct authorizer *authorizer, uint64_t principal) {
     return stays;
 }
 
-/* ---- requests */
+/* ==== requests */
 
 /* Decides whether a principal may make a request. It checks the queues
  * that a request names. If a request names a task, a session or a producer only by number, the core checks the
@@ -452,7 +452,7 @@ static void judge_ops(struct authorizer *authorizer, const struct access_princip
     if (noted != NULL) note(authorizer, principal, noted, request->peer, count);
 }
 
-/* ---- requests */
+/* ---- whole requests */
 
 static const char *queue_or_all(const char *queue) {
     return queue[0] != '\0' ? queue : NULL;

@@ -1,5 +1,5 @@
 /* gateways.h: connects the gateway (broker/gateway) to this broker: the callbacks through which it makes requests and
- * checks principals. */
+ * checks principals. Also connects webhooks (broker/push), which use the gateway. */
 #ifndef TARRY_SHELL_GATEWAYS_H
 #define TARRY_SHELL_GATEWAYS_H
 
@@ -8,7 +8,10 @@
 #include "gateway_host.h"
 
 struct authorizer;
+struct config;
+struct datadir;
 struct lanes;
+struct push;
 struct rpc;
 struct run;
 
@@ -25,13 +28,7 @@ struct gateway *gateways_new(const struct gateways_needs *needs);
 
 /* ---- webhooks */
 
-/* Connects webhooks (broker/push) to this broker: the file of secrets, the log, and the number of concurrent
- * requests. */
-
-struct config;
-struct datadir;
-struct gateway;
-struct push;
+/* Connects webhooks to this broker: the file of secrets, the log, and the number of concurrent requests. */
 
 /* Creates the webhook sender: after the gateway, before the door starts. `config` must outlive it. Returns NULL with an
  * error message if the file of secrets is given but wrong, or memory is exhausted. */

@@ -1,4 +1,4 @@
-/* stats.h: collects the broker's part of the reply to Stats from the modules. */
+/* stats.h: reports about this broker: its readiness, its place in the pair, and its part of the reply to Stats. */
 #ifndef TARRY_SHELL_STATS_H
 #define TARRY_SHELL_STATS_H
 
@@ -9,18 +9,30 @@
 #include "call.h"
 #include "tarry.pb-c.h"
 
+struct amqp_counts;
+struct archivist;
+struct authorizer;
+struct clock;
+struct config;
+struct datadir;
+struct disk_hang;
+struct disk_space;
+struct endpoints;
+struct index;
+struct latency;
+struct log;
+struct node;
+struct push;
+struct run;
+struct signer;
+struct tls;
+
 /* ---- readiness */
 
 /* Decides whether this broker can serve clients, and if not, why not (the page /readyz). Any answer to
  * /healthz means that the broker is alive. */
 
 #define READINESS_TEXT_SIZE 1024u
-
-struct config;
-struct disk_hang;
-struct node;
-struct disk_space;
-struct run;
 
 struct readiness {
     const struct config *config;
@@ -40,16 +52,6 @@ const char *readiness_problem(const struct readiness *readiness, char buffer[REA
 /* Answers requests about the pair: the status of this node (tarry status), and which node is to lead.
  * These functions make no decision. */
 
-struct authorizer;
-struct clock;
-struct datadir;
-struct disk_hang;
-struct endpoints;
-struct log;
-struct node;
-struct run;
-struct tls;
-
 struct pair_status {
     struct datadir *dir;
     struct run *run;
@@ -66,19 +68,6 @@ struct pair_status {
 void pair_answer(const struct pair_status *here, struct call *call);
 
 /* ---- statistics */
-
-struct amqp_counts;
-struct archivist;
-struct authorizer;
-struct clock;
-struct datadir;
-struct index;
-struct latency;
-struct log;
-struct push;
-struct disk_space;
-struct run;
-struct signer;
 
 struct stats_needs {
     const struct datadir *dir;

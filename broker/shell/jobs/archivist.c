@@ -22,8 +22,6 @@
 
 /* ---- counts */
 
-#define NS_EACH_MS 1000000u
-
 static void archive_count_init(struct archive_count *count) {
     *count = (struct archive_count){0};
     pthread_mutex_init(&count->mutex, NULL);
@@ -36,7 +34,7 @@ void archive_count_read(struct archive_count *count, struct archive_numbers *out
 }
 
 static void take(struct archive_numbers *numbers, const struct archive_info *info) {
-    if (numbers->segments == 0) numbers->oldest_ms = info->last_wall_ns / NS_EACH_MS;
+    if (numbers->segments == 0) numbers->oldest_ms = info->last_wall_ns / NS_PER_MS;
     numbers->segments++;
     numbers->bytes += info->bytes;
 }
@@ -81,6 +79,8 @@ static void archive_count_fail(struct archive_count *count, const char *sentence
     snprintf(count->numbers.failure, sizeof(count->numbers.failure), "%s", sentence != NULL ? sentence : "");
     pthread_mutex_unlock(&count->mutex);
 }
+
+/* ---- the archivist */
 
 #define RETRY_NS 2000000000ull
 #define SAY_NS 60000000000ull

@@ -205,6 +205,8 @@ static int64_t backup_files_read(struct backup_slot *slot, size_t file, uint64_t
     return count < 0 || (size_t)count == size ? count : -ENODATA;
 }
 
+/* ---- the backups */
+
 /* Bytes of the index copied between two checks for new requests. */
 #define SLICE_BYTES ((size_t)4 << 20)
 /* Interval of the checks whether a running backup is idle and whether the disk has free space. */

@@ -129,6 +129,8 @@ static bool eraser_in_tails(struct eraser *eraser, Tarry__Redaction *const *reda
     return is_done;
 }
 
+/* ---- log and archive */
+
 static struct logfmt_limit failure_limit;
 
 void eraser_init(struct eraser *eraser, const struct eraser_needs *needs) {

@@ -1,5 +1,7 @@
-/* retire.h: retires old segments in slices. Contents of live tasks move into the index first, so that a timer of one
- * year keeps one payload and no whole segment. The engine decides the order (engine/retention.h). Index thread only. */
+/* retire.h: retires old segments of the log, and makes a summary of each new one. Index thread only.
+ *
+ * A segment is retired in slices. Contents of live tasks move into the index first, so that a timer of one year keeps
+ * one payload and no whole segment. The engine decides the order (engine/retention.h). */
 #ifndef TARRY_SHELL_RETIRE_H
 #define TARRY_SHELL_RETIRE_H
 
@@ -47,9 +49,7 @@ uint64_t retire_wait_ns(struct retirement *retire);
 /* ---- summaries */
 
 /* Makes the summary of each segment while the index absorbs it (summary.h). If the broker was started in
- * the middle of a segment, that segment gets no summary here. Index thread only. */
-
-struct log;
+ * the middle of a segment, that segment gets no summary here. */
 
 struct summarizer {
     struct log *log;

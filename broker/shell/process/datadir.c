@@ -119,6 +119,13 @@ static void neighbours_tell(const char *path) {
            logfmt_quote(sentence, quoted));
 }
 
+/* ---- opening the data directory */
+
+#define FOREIGN_NAME_SIZE 100
+/* Time limit of the wait for the lock. A broker that was just killed holds the lock until the system has cleaned up. */
+#define LOCK_TRIES 50
+#define LOCK_TRY_US 20000
+
 static int refuse(char *message, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static int refuse(char *message, const char *format, ...) {
@@ -129,10 +136,6 @@ static int refuse(char *message, const char *format, ...) {
     return 1;
 }
 #define REFUSE(...) refuse(message, __VA_ARGS__)
-/* Time limit of the wait for the lock. A broker that was just killed holds the lock until the system has cleaned up. */
-#define FOREIGN_NAME_SIZE 100
-#define LOCK_TRIES 50
-#define LOCK_TRY_US 20000
 
 static int sync_path(const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -106,6 +106,8 @@ static bool journal_is_there(void) {
     return journal >= 0;
 }
 
+/* Sends the line to the journal. Returns false if it was not sent and must be written to standard error. Never waits.
+ * Any thread. */
 static bool journal_send(const char *line, size_t size, int priority) {
     char entry[JOURNAL_ENTRY_SIZE];
     if (!journal_is_there()) return false;

@@ -3,7 +3,7 @@
  *     logfmt("torn_tail", "segment=%u offset=%" PRIu64, 12, offset);
  *     logfmt("refused", "reason=%s", logfmt_quote(sentence, quoted));
  *
- * If standard error is systemd's journal, a line becomes an entry there, with a field for each pair (logfmt.h). Each
+ * If standard error is systemd's journal, a line becomes an entry there, with a field for each pair. Each
  * line is one write(2), so lines of different threads do not mix. Any thread. */
 #ifndef TARRY_SHELL_LOGFMT_H
 #define TARRY_SHELL_LOGFMT_H
@@ -50,7 +50,7 @@ void logfmt_repeated(struct logfmt_repeat *repeat, const char *sentence, const c
 
 /* ---- systemd's journal */
 
-/* Sends a log line to systemd's journal, with one field per pair. `event=ready url=ws://…` becomes
+/* A log line goes to systemd's journal as an entry with one field per pair. `event=ready url=ws://…` becomes
  * TARRY_EVENT=ready and TARRY_URL=ws://…, beside MESSAGE, PRIORITY and SYSLOG_IDENTIFIER. So `journalctl
  * TARRY_EVENT=torn_tail` finds such lines. Uses the journal's native protocol, systemd.journal-fields(7). */
 
@@ -58,9 +58,8 @@ void logfmt_repeated(struct logfmt_repeat *repeat, const char *sentence, const c
 #define JOURNAL_FIELDS_MAX 64u
 #define JOURNAL_ENTRY_SIZE 6144u
 
-/* Sends `line`: logfmt, `size` bytes without the newline; `priority` as in syslog(3). Returns false if the line was not
- * sent and must be written to standard error. Never waits. Any thread. */
-/* Makes the bytes of the entry, for journal_send and tests. Returns 0 if they do not fit. */
+/* Makes the bytes of the journal's entry, for this file and tests. `line`: logfmt, `size` bytes without the newline;
+ * `priority` as in syslog(3). Returns the number of bytes; 0: they do not fit. */
 size_t journal_entry(const char *line, size_t size, int priority, char out[JOURNAL_ENTRY_SIZE]);
 
 #endif

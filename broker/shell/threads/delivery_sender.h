@@ -62,7 +62,6 @@ enum { OUTGOING_COLD = 1, OUTGOING_NO_ROOM };
 struct batch;
 struct batches;
 struct cold_item;
-struct door;
 struct inbox;
 
 struct delivery_sender_needs {
