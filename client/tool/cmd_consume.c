@@ -99,8 +99,8 @@ static struct environment environment_new(const struct tool *tool, const struct 
     char token[TARRY_TOKEN_SIZE];
     while (environ[inherited] != NULL) inherited++;
     env.strings = tool_alloc(sizeof *env.strings * (inherited + OWN_VARIABLES + task->attribute_count + 1));
-    for (size_t i = 0; i < inherited;
-         i++) /* skips TARRY_ variables that an outer `tarry consume --exec` has set for its own task */
+    /* Skips TARRY_ variables that an outer `tarry consume --exec` has set for its own task. */
+    for (size_t i = 0; i < inherited; i++)
         if (strncmp(environ[i], "TARRY_", 6) != 0 || is_credential(environ[i])) env.strings[env.count++] = environ[i];
     env.total = env.count;
     const char *broker = tool->broker != NULL ? tool->broker : TARRY_DEFAULT_URL;
@@ -290,6 +290,8 @@ static int exec_run(struct tool *tool, const char *command, const struct tarry_t
     return 0;
 }
 
+/* ---- the command line */
+
 /* Maximum number of tasks per write: the first of them is acked only after the write of the last. */
 #define CONSUME_BATCH 256u
 
@@ -470,9 +472,8 @@ static void print_words(struct text *out, const struct tarry_task *task, bool wi
     }
     if (task->payload_size > 0) {
         text_add_str(out, "  ");
-        out_string(out, task->payload,
-                   /* Prints the payload in quotes, because its control characters must not reach the terminal. */
-                   task->payload_size);
+        /* Prints the payload in quotes, because its control characters must not reach the terminal. */
+        out_string(out, task->payload, task->payload_size);
     }
     text_add_char(out, '\n');
 }

@@ -349,10 +349,9 @@ static int open_input(struct stream *stream, const char *path) {
 
 /* Runs `verb` for each line of `path` ("-": standard input). `withdraw` applies to all cancels. Returns the exit
  * status. */
-static int stream_run(struct tool *tool, const struct args *args, enum verb verb, const char *path, bool withdraw) {
+static int stream_run(struct tool *tool, enum verb verb, const char *path, bool withdraw) {
     static const char *const done[] = {"scheduled", "cancelled", "moved"};
     struct stream stream = {.tool = tool, .verb = verb, .withdraw = withdraw};
-    (void)args;
     int status = open_input(&stream, path);
     if (status != 0) return status;
     status = tool_connect_lasting(tool);
@@ -535,7 +534,7 @@ static int run_from(struct tool *tool, const struct args *args, const char *path
     if (other)
         return tool_usage(args,
                           "--from allows no QUEUE and no other option: each line has its own queue, time and body");
-    return stream_run(tool, args, VERB_SCHEDULE, path, false);
+    return stream_run(tool, VERB_SCHEDULE, path, false);
 }
 
 /* Parses the task's own settings. */
@@ -692,7 +691,7 @@ static int run_cancel(struct tool *tool, const struct args *args) {
     if (args_has(args, "from")) {
         if (!from_alone(args, "withdraw"))
             return tool_usage(args, "--from allows no task and no other option but --withdraw");
-        return stream_run(tool, args, VERB_CANCEL, args_get(args, "from"), withdraw);
+        return stream_run(tool, VERB_CANCEL, args_get(args, "from"), withdraw);
     }
     int status = option_ref(args, &ref);
     if (status == 0) status = tool_connect(tool);
@@ -709,7 +708,7 @@ static int run_move(struct tool *tool, const struct args *args) {
     if (args_has(args, "from")) {
         if (!from_alone(args, ""))
             return tool_usage(args, "--from allows no task and no other option: each line has its own task and time");
-        return stream_run(tool, args, VERB_MOVE, args_get(args, "from"), false);
+        return stream_run(tool, VERB_MOVE, args_get(args, "from"), false);
     }
     int status = option_ref(args, &ref);
     if (status == 0) status = option_when(args, &when, &when_ms);
