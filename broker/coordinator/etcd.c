@@ -459,8 +459,8 @@ static void land_refusal(struct etcd_flight *flight) {
     const struct exchange *exchange = &flight->exchange;
     char text[COORDINATOR_MESSAGE_SIZE], why[COORDINATOR_MESSAGE_SIZE];
     enum etcd_refusal refusal = etcd_take_refusal(exchange->status, exchange->answer, exchange->size, text);
-    if (refusal == ETCD_TOKEN_OLD &&
-        etcd->credentials != NULL) { /* etcd refused the token and executed nothing, so the call may be sent again */
+    /* etcd refused the token and executed nothing, so the call may be sent again. */
+    if (refusal == ETCD_TOKEN_OLD && etcd->credentials != NULL) {
         etcd_forget_token(etcd, flight->token_number);
         wait_again(flight);
         return;
@@ -694,8 +694,8 @@ static void probe_over(struct exchange *exchange, enum exchange_end end) {
 
 static void probe_round(struct etcd *etcd, uint64_t now_ms) {
     if (etcd->current != NULL && etcd->current->probe.easy != NULL && !etcd->is_searching) {
-        etcd->is_searching =
-            true; /* the last probe has no answer, so search another member; calls may still be answered */
+        /* The last probe has no answer, so search another member. Calls may still be answered. */
+        etcd->is_searching = true;
         etcd->search_ms = now_ms;
     }
     for (size_t i = 0; i < etcd->endpoint_count; i++) {

@@ -198,9 +198,8 @@ static int take_possession(struct archivist *archivist) {
     char parent[ARCHIVE_PATH_SIZE + 4];
     snprintf(parent, sizeof(parent), "%s/..", archivist->directory);
     int error = disk_posix.sync_directory(NULL, parent);
-    if (error != 0 && error != -EACCES)
-        return error; /* -EACCES, no permission to open the parent, means that another process made the directory:
-                         continue */
+    /* -EACCES, no permission to open the parent, means that another process made the directory: continue. */
+    if (error != 0 && error != -EACCES) return error;
     int lock = archive_lock(&archivist->archive);
     if (lock < 0) return lock;
     struct archive_owner owner = us(archivist);

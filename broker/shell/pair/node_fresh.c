@@ -188,8 +188,8 @@ static void refuse_too_old(const struct node *node, struct call *call, uint64_t 
 
 static void go_on(struct node *node, struct call *call, uint64_t now_ns) {
     const char *sentence = NULL;
-    Tarry__Code code = node_admits(node, &call->engine_request.event.request,
-                                   &sentence); /* check again, because the role may have changed */
+    /* Check again, because the role may have changed. */
+    Tarry__Code code = node_admits(node, &call->engine_request.event.request, &sentence);
     if (code != TARRY__CODE__OK) {
         call->answer(call, code == TARRY__CODE__NOT_PRIMARY ? node_pack_refusal(node, sentence)
                                                             : reply_pack_refusal(code, sentence));
@@ -220,8 +220,8 @@ static bool settle(struct node *node, struct fresh_wait *wait, uint64_t applied,
         call->answer(call, reply_pack_refusal(TARRY__CODE__STOPPING, NULL));
         return true;
     }
-    if (atomic_load(
-            &node->leads)) { /* a leader's answer is never stale: the follower confirms it before it is sent (R3) */
+    /* A leader's answer is never stale: the follower confirms it before it is sent (R3). */
+    if (atomic_load(&node->leads)) {
         uint64_t end = log_durable(node->log);
         if (wait->wish.at_least > end)
             refuse(call, TARRY__CODE__BEHIND, false,
