@@ -748,7 +748,7 @@ bool amqp_topic_matches(struct amqp_bytes pattern, struct amqp_bytes key) {
     }
 }
 
-bool amqp_headers_match(struct amqp_bytes arguments, struct amqp_bytes headers) {
+static bool amqp_headers_match(struct amqp_bytes arguments, struct amqp_bytes headers) {
     struct amqp_field field, found;
     bool is_any = false, with_x = false, has_one = false;
     if (amqp_table_find(arguments, "x-match", &field)) {

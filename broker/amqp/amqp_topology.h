@@ -196,6 +196,5 @@ void amqp_targets_free(struct amqp_targets *targets);
 void amqp_route(struct amqp_topology *topology, struct amqp_exchange *exchange, struct amqp_bytes key,
                 struct amqp_bytes headers, struct amqp_targets *targets);
 bool amqp_topic_matches(struct amqp_bytes pattern, struct amqp_bytes key);
-bool amqp_headers_match(struct amqp_bytes arguments, struct amqp_bytes headers);
 
 #endif

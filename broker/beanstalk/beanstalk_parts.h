@@ -207,10 +207,6 @@ void reserve_job_begin(struct beanstalk_connection *connection);
 void reserve_hurry(struct beanstalk_connection *connection);
 /* Cancels a waiting reserve because the connection ends. */
 void reserve_abandon(struct beanstalk_connection *connection);
-/* Finds the first ready job of a tube with a due time in [from_ms, to_ms); `to_ms` 0 means no end. `tube` must stay
- * valid until `looked` is called. */
-void look_for_first(struct beanstalk_connection *connection, const char *tube, uint64_t from_ms, uint64_t to_ms,
-                    beanstalk_looked *looked);
 
 /* ---- beanstalk_held.c: jobs that connections have reserved */
 struct beanstalk_reserved *held_find(const struct beanstalk_connection *connection, uint64_t id);

@@ -80,8 +80,10 @@ static void look_begin(struct beanstalk_connection *connection, const char *tube
     look_page(connection, NULL);
 }
 
-void look_for_first(struct beanstalk_connection *connection, const char *tube, uint64_t from_ms, uint64_t to_ms,
-                    beanstalk_looked *looked) {
+/* Finds the first ready job of a tube with a due time in [from_ms, to_ms); `to_ms` 0 means no end. `tube` must stay
+ * valid until `looked` is called. */
+static void look_for_first(struct beanstalk_connection *connection, const char *tube, uint64_t from_ms, uint64_t to_ms,
+                           beanstalk_looked *looked) {
     connection->look_into = NULL;
     look_begin(connection, tube, from_ms, to_ms, looked);
 }

@@ -115,7 +115,8 @@ bool http_text_grow(struct text *text, size_t capacity) {
     return true;
 }
 
-struct message *http_text_take(struct text *text) {
+/* Returns the text as a message, and empties the text. NULL if the text failed or is empty. */
+static struct message *http_text_take(struct text *text) {
     struct message *message = message_of(text);
     if (message != NULL) message->size = text->size;
     if (text->failed) {

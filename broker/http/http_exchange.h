@@ -155,8 +155,6 @@ struct http_exchange {
 #define HTTP_TEXT                                                                                                      \
     { .size_max = HTTP_TEXT_MAX, .grow = http_text_grow }
 bool http_text_grow(struct text *text, size_t capacity);
-/* Returns the text as a message, and empties the text. NULL if the text failed or is empty. */
-struct message *http_text_take(struct text *text);
 void http_text_drop(struct text *text);
 
 /* ---- replies */
