@@ -720,7 +720,7 @@ static void on_gone(void *argument) {
     if (!was_running) connection_free(connection);
 }
 
-/* ---- */
+/* ---- the server */
 
 struct amqp *amqp_new(struct gateway *gateway) {
     struct amqp *server = calloc(1, sizeof(*server));

@@ -277,7 +277,7 @@ static void lease_on(struct mover *mover) {
     if (mover->lease == 0) mover->lease_timer = gateway_timer(gateway, AMQP_MOVER_PAUSE_MS, on_lease_timer, mover);
 }
 
-/* ---- */
+/* ---- results of items */
 
 /* Handles the result of an item. If a live task of the target queue has the message's key, the message is sent once
  * more without its key. */

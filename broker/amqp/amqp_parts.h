@@ -192,7 +192,7 @@ void store_purge(struct store *store, const char *queue);
 void store_holding(struct store *store, const char *queue, bool is_holding);
 void store_commit(struct store *store, stored *done, void *argument);
 
-/* ---- */
+/* ---- consumers, channels, connections and the server */
 
 /* A message on its way to a client. The result of its lease is not reported yet (gateway_left). */
 struct sending {

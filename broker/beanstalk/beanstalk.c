@@ -571,7 +571,7 @@ static void on_gone(void *argument) {
     free(connection);
 }
 
-/* ---- */
+/* ---- the server */
 
 struct beanstalk *beanstalk_new(struct gateway *gateway) {
     struct beanstalk *server = calloc(1, sizeof(*server));

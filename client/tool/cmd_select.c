@@ -101,8 +101,10 @@ struct job {
     bool cancels;
     FILE *file;
     uint64_t tasks;                     /* number of tasks in the file */
-    uint64_t done, changed, left;       /* < left: number of tasks whose change the broker refused */
-    char cluster[CLUSTER_WORD_MAX + 1]; /* < id of the cluster to which the tasks belong */
+    uint64_t done;                      /* number of tasks of the file whose change was answered */
+    uint64_t changed;                   /* of these, the tasks that were changed */
+    uint64_t left;                      /* of these, the tasks whose change the broker refused */
+    char cluster[CLUSTER_WORD_MAX + 1]; /* id of the cluster to which the tasks belong */
 };
 
 static int fail(const char *path) {

@@ -420,8 +420,8 @@ static void commit_with_key(struct gateway *gateway, const char *key) {
 static void a_key_gets_no_number_of_an_idle_producer(void **state) {
     struct gateway *gateway = *state;
     commit_with_key(gateway, "a");
-    answer_hello_as(gateway, 70); /* < the client's producer is number 70 */
-    answer_hello_as(gateway, 71); /* < the broker's own producer, which writes receipts, is number 71 */
+    answer_hello_as(gateway, 70); /* the client's producer is number 70 */
+    answer_hello_as(gateway, 71); /* the broker's own producer, which writes receipts, is number 71 */
     answer_receipt(gateway);
     assert_int_equal(world.request->commit->producer, 70);
     answer_commit(gateway, world.asked[--world.count]);
