@@ -1,4 +1,5 @@
-/* look.c: read requests for tasks, queues and statistics. Each result is a plain struct in one arena. */
+/* look.c: read requests for tasks, queues, statistics, jobs, recurrences and the calendar. Each result is a plain
+ * struct in one arena. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -260,17 +261,10 @@ void tarry_list_close(tarry_list *list) {
     free(list);
 }
 
-/* ---- read requests for queues and statistics */
+/* ---- queues */
 
 struct queues_box {
     struct tarry_queues_view view; /* must be first: see tarry_queues_free */
-    struct arena arena;
-};
-
-struct stats_box {
-    struct tarry_stats_view view; /* must be first: see tarry_stats_free */
-    struct tarry_broker_stats broker;
-    struct tarry_pair_stats pair;
     struct arena arena;
 };
 
@@ -339,6 +333,13 @@ void tarry_queues_free(struct tarry_queues_view *view) {
 }
 
 /* ---- stats */
+
+struct stats_box {
+    struct tarry_stats_view view; /* must be first: see tarry_stats_free */
+    struct tarry_broker_stats broker;
+    struct tarry_pair_stats pair;
+    struct arena arena;
+};
 
 static struct tarry_quantiles quantiles(const Tarry__Quantiles *from) {
     if (from == NULL) return (struct tarry_quantiles){0};
