@@ -33,7 +33,8 @@ struct archive_count {
 };
 
 void archive_count_read(struct archive_count *count, struct archive_numbers *out);
-/* ---- called by the archivist's thread only */
+
+/* ---- the archivist */
 
 struct clock;
 struct config;

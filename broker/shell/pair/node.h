@@ -400,7 +400,8 @@ static inline uint32_t node_presence_ms(const struct config *config) {
 }
 
 /* ---- between the files node*.c; pair thread, unless stated otherwise */
-/* Empties every list of `news`, or initialises it. */
+/* Passes an event to the rules, and carries out their effects. `out_answer` receives an answer of the rules; NULL: none
+ * is expected. */
 void node_step(struct node *node, const struct pair_event *event, struct pair_message *out_answer);
 /* Quarantines the log behind `end` and cuts it there, at once or later. Informs the rules afterwards. */
 void node_cut(struct node *node, uint64_t end);
@@ -435,13 +436,12 @@ void node_take_presence(struct node *node, struct pair_event *event);
 void node_take_probed(struct node *node, struct message *answer);
 /* Handles a refused connection: the other node's process has died. */
 void node_take_refused(struct node *node);
-/* node_fresh.c */
 void node_take_wishes(struct node *node, struct item *items);
 /* Answers or refuses the waiting questions that are due. Called after each turn. */
 void node_look_wishes(struct node *node);
-/* Adjusts the waiting questions after this process was stopped for a while. */
-uint64_t node_wishes_timer(const struct node *node); /* MONOTONIC */
-void node_refuse_wishes(struct node *node);          /* refuses all waiting questions, because this node stops */
+/* Returns when a waiting question must be looked at again; MONOTONIC. UINT64_MAX: none waits. */
+uint64_t node_wishes_timer(const struct node *node);
+void node_refuse_wishes(struct node *node); /* refuses all waiting questions, because this node stops */
 /* Notes that the leader of `epoch`, asked at `asked_ns` (BOOTTIME), has reported `known` as acknowledged. */
 void node_fresh_heard(struct node *node, uint32_t epoch, uint64_t asked_ns, uint64_t known);
 /* Logs a message for an operator once, and shows it in the status until this node leads or follows. `sentence` is

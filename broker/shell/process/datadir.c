@@ -48,7 +48,11 @@ bool snapshot_is_wanted(const char *directory) {
 
 /* ---- directories beside this one */
 
+/* A new data directory may have been made by mistake. A restore to the wrong place, a unit that names another
+ * directory, or a typing error would start an empty broker beside the data, unnoticed. */
+
 #define PATH_SIZE 2048
+#define NEIGHBOURS_MAX 1000 /* maximum number of names beside the new directory that are checked */
 
 struct search {
     const char *parent;
@@ -103,6 +107,8 @@ static void own_name(const char *path, char *out, size_t size) {
     snprintf(out, size, "%.*s", (int)(length - from), path + from);
 }
 
+/* Logs event=founded_beside if a data directory lies beside `path`, which has just been founded. Checks none if all
+ * users may write to the parent (/tmp), because the directories there belong to others. */
 static void neighbours_tell(const char *path) {
     char parent[PATH_SIZE], own[PATH_SIZE], sentence[3 * PATH_SIZE], quoted[LOGFMT_VALUE_SIZE], dir[LOGFMT_VALUE_SIZE];
     struct search search = {.parent = parent, .own = own};

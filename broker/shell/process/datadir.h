@@ -48,13 +48,6 @@ int datadir_inspect(struct datadir *dir, const char *path, char message[DATADIR_
  * failure is logged and no note exists. Any thread. */
 bool datadir_note_boot(const struct datadir *dir, uint64_t steady_ns);
 
-/* ---- a new data directory that was made by mistake. A restore to the wrong place, a unit that names another
- * directory, or a typing error would start an empty broker beside the data, unnoticed. */
-/* Logs event=founded_beside if a data directory lies beside `path`, which has just been founded. Checks the first
- * NEIGHBOURS_MAX names. Checks none if all users may write to the parent (/tmp), because the directories there belong
- * to others. */
-#define NEIGHBOURS_MAX 1000
-
 /* ---- the mark of a wanted snapshot */
 
 /* The file DIR/snapshot.wanted. It means that the log and the index in DIR are useless, and that the

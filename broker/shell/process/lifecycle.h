@@ -47,7 +47,7 @@ struct watchdog {
 void watchdog_init(struct watchdog *watchdog);
 /* Sends a ping if one is due; never waits. Returns the time until the next one; UINT64_MAX: never. */
 uint64_t watchdog_feed(struct watchdog *watchdog);
-/* Suspends the watchdog while the process starts again. Call watchdog_resume once it is ready. */
+/* Sets the watchdog's timeout again, which a restart has suspended. Call it once the new run is ready. */
 void watchdog_resume(void);
 
 #endif

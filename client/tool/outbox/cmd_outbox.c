@@ -68,7 +68,7 @@ static const char *postgres_load(void) {
     return why[0] == 0 ? NULL : why;
 }
 
-/* ---- the relay */
+/* ---- the data of the relay */
 
 #define RECEIPT_QUEUE "tarry-outbox"
 #define RECEIPT_HEAD "tarry outbox 1\n"

@@ -10,7 +10,6 @@
 #include "stage.h"
 #include "table.h"
 
-#define NS_PER_MS 1000000u
 #define EXAMPLES_MAX 10u
 /* Result of a task that the dry run did not schedule, because the key was still in use. */
 #define REFUSED OUTCOME_KINDS
