@@ -1,10 +1,10 @@
 /* http_connection.c: the bytes of a connection: heads, bodies, and the responses in their order; see http_server.h.
  *
  * Requests are in `line` until their responses are sent. Usually the connection has one request at a time. A commit may
- * begin beside earlier commits (pipelining) on three conditions: its head and body have arrived whole; its head needs
- * only the usual steps (goes_beside); and there are resources for it. Any other request begins when the line is empty.
- * So commits reach the core in the order of the requests, and questions, leases, streams and upgrades find the effects
- * of all earlier requests.
+ * begin beside earlier commits (pipelining) on four conditions: each earlier commit is one operation on a task
+ * (http_lets_others_begin); its own head and body have arrived whole; its head needs only the usual steps
+ * (goes_beside); and there are resources for it. Any other request begins when the line is empty. So commits take effect
+ * in the order of the requests, and questions, leases, streams and upgrades find the effects of all earlier requests.
  *
  * Received bytes that are not parsed yet are stored in `in`, and the door counts them. They wait while too many
  * response bytes are unsent. A head must be complete within HEAD_MS, and each 64 KiB of a body within BODY_MS. Between
@@ -208,6 +208,10 @@ void http_lets_others_begin(struct http_exchange *exchange) {
     /* Outside of run(), the commit is sent again, or its large body was parsed by the worker. */
     if (!connection->is_running || connection->exchange != exchange || connection->state != STATE_BUSY) return;
     if (!exchange->head.stays) return;
+    /* If a commit needs stored tasks, the core reads them from the disk first. A later commit that needs no reading
+     * would take effect before it. Commits of one operation on the same task need the same reading, which is done in
+     * their order. */
+    if (exchange->commit->n_ops != 1 || !http_route_changes_tasks(exchange)) return;
     connection->exchange = NULL;
     connection->state = STATE_HEAD;
     connection->is_due = true;
@@ -474,7 +478,7 @@ static bool goes_beside(struct http_connection *connection, struct http_exchange
            head->length <= DOOR_SMALL_MAX && head->length <= rest_size(connection) - size &&
            fields[HEAD_FIELD_encoding].text == NULL && fields[HEAD_FIELD_idempotency].text == NULL &&
            fields[HEAD_FIELD_origin].text == NULL && strcmp(shown != NULL ? shown : "", connection->shown) == 0 &&
-           http_route_commits(exchange) && pass_last(connection);
+           http_route_changes_tasks(exchange) && pass_last(connection);
 }
 
 static void ready_for_body(struct http_connection *connection, const struct head *head) {

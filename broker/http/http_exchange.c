@@ -90,7 +90,7 @@ void http_commit_again(struct http_exchange *exchange) {
                                       key->text != NULL ? &once : NULL, on_commit_reply, exchange);
     if (exchange->handle == 0)
         http_refuse_memory(exchange);
-    else if (key->text == NULL && !exchange->is_stream)
+    else if (key->text == NULL)
         http_lets_others_begin(exchange);
 }
 

@@ -230,7 +230,7 @@ void *http_make(struct http_exchange *exchange, size_t size);
 bool http_answered_by_head(struct http_exchange *exchange);
 
 /* ---- http_connection.c */
-/* Lets further commits begin while this one is under way. They reach the core after it. */
+/* Lets further commits begin while this one is under way, if they cannot take effect before it. */
 void http_lets_others_begin(struct http_exchange *exchange);
 /* Sends the commit again after `after_ms`, and later commits of the connection behind it. If a later one was executed
  * meanwhile, refuses this one, because the effects of a connection's requests have the order of the requests. */
@@ -240,8 +240,8 @@ void http_put_off(struct http_exchange *exchange, uint64_t after_ms);
 /* Finds the route by the head alone, and checks the client's permission and rate. A refusal is stored in
  * exchange->refusal, and sent after the body was dropped. */
 void http_route_find(struct http_exchange *exchange);
-/* Returns whether the head asks for a commit whose body is a JSON value or empty. */
-bool http_route_commits(struct http_exchange *exchange);
+/* Returns whether the head asks for a commit of operations on tasks, whose body is a JSON value or empty. */
+bool http_route_changes_tasks(struct http_exchange *exchange);
 /* Runs the route's handler once the body is complete. */
 void http_route(struct http_exchange *exchange);
 

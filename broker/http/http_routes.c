@@ -16,6 +16,8 @@ static const char no_path[] = "unknown path; /v1/openapi.json lists the paths";
     { .operations = (ops) }
 #define OP(kind) (1u << TARRY__OP__OP_##kind)
 #define ANY_OP 0xffffffffu
+/* The operations on one task. */
+#define TASK_OPS (OP(SCHEDULE) | OP(CANCEL) | OP(MOVE) | OP(ACK) | OP(NACK) | OP(EXTEND) | OP(RELEASE))
 
 /* The rows of the table are read in this order. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct route {
@@ -149,9 +151,10 @@ static bool is_lines(const struct http_exchange *exchange) {
     return exchange->route->handle_lines != NULL && type != NULL && strncasecmp(type, "application/x-ndjson", 20) == 0;
 }
 
-bool http_route_commits(struct http_exchange *exchange) {
+bool http_route_changes_tasks(struct http_exchange *exchange) {
     (void)find(exchange);
-    return exchange->route != NULL && exchange->route->deed.operations != 0 && !is_lines(exchange);
+    const uint32_t operations = exchange->route != NULL ? exchange->route->deed.operations : 0;
+    return operations != 0 && (operations & ~TASK_OPS) == 0 && !is_lines(exchange);
 }
 
 void http_route(struct http_exchange *exchange) {

@@ -339,6 +339,16 @@ class Heads(Web):
             self.assertIn(b'"state":"pending"', answers[8 * i + 4])
         self.assertEqual(len({re.search(rb'"id":"(\d+)"', answer).group(1) for answer in answers[7::8]}), 1)
 
+    def test_a_pipelined_commit_does_not_overtake_one_that_needs_stored_tasks(self):
+        self.good("POST", "/v1/queues/cold/tasks", [{"key": f"c{i}", "in": "100h"} for i in range(8)])
+        self.assertEqual(self.broker.stop(), 0)
+        self.broker.start()  # the tasks are only on the disk now
+        for i in range(8):
+            body = b'[{"key":"c%d","in":"1h"},{"key":"n%d","in":"1h"}]' % (i, i)
+            got = raw(self.broker.port, b"POST /v1/queues/cold/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+                      b"DELETE /v1/queues/cold/tasks/n%d HTTP/1.1\r\nHost: x\r\n\r\n" % (len(body), body, i), answers=2)
+            self.assertEqual(re.findall(rb'"result":"(\w+)"', got), [b"exists", b"scheduled", b"cancelled"], got)
+
     def test_a_byte_at_a_time_and_chunked(self):
         body = b"POST /v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" \
                b"5\r\n{\"que\r\n14\r\nue\":\"q\",\"in\":\"1h\"}  \r\n0\r\n\r\n"

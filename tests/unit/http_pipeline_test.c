@@ -96,7 +96,7 @@ bool gateway_has_spare(struct gateway *gateway, const struct gateway_caller *cal
 
 Tarry__Code gateway_pay(struct gateway *gateway, const struct gateway_caller *caller, const struct gateway_deed *deed,
                         char sentence[GATEWAY_SENTENCE_SIZE]) {
-    if (deed->operations != 1u << TARRY__OP__OP_QUEUE_SET) return TARRY__CODE__OK;
+    if (deed->operations != 1u << TARRY__OP__OP_MOVE) return TARRY__CODE__OK;
     snprintf(sentence, GATEWAY_SENTENCE_SIZE, "you may not");
     return TARRY__CODE__DENIED;
 }
@@ -378,6 +378,35 @@ static void a_barrier_is_passed_alone(void **state) {
     }
 }
 
+/* The core first reads the stored tasks that a commit needs, and a later commit that needs none would take effect before
+ * it. */
+static void no_commit_takes_effect_before_an_earlier_one(void **state) {
+    static const char *const alone[] = {
+        "POST /v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 69\r\n\r\n"
+        "[{\"queue\":\"q\",\"key\":\"a\",\"in\":\"1h\"},{\"queue\":\"q\",\"key\":\"b\",\"in\":\"1h\"}]",
+        "POST /v1/queues/q/purge HTTP/1.1\r\nHost: x\r\n\r\n",
+        "DELETE /v1/queues/q HTTP/1.1\r\nHost: x\r\n\r\n",
+    };
+    for (size_t i = 0; i < sizeof alone / sizeof alone[0]; i++) {
+        char text[1024] = "";
+        add_schedule(text, "", "k0");
+        if (i > 0) strcat(text, alone[i]); /* an operation on a queue waits for the earlier commit */
+        say(text);
+        assert_sent(0, 1);
+        ok(0);
+        text[0] = '\0';
+        if (i == 0) strcat(text, alone[i]);
+        add_schedule(text, "", "k1");
+        say(text);
+        assert_int_equal(world.sent, 2);
+        reply_to(1, TARRY__CODE__STOPPING, 0);
+        assert_int_equal(world.sent, 3);
+        ok(2);
+        assert_got("201 k0 503 201 k1");
+        renew(state);
+    }
+}
+
 /* Commits that begin alone, because they end the connection, need several steps, or are not those of this client. */
 static void a_commit_that_is_not_plain_begins_alone(void **state) {
     static const char *const fields[] = {"Idempotency-Key: a\r\n", "Authorization: Bearer other\r\n",
@@ -419,7 +448,7 @@ static void a_body_that_has_not_come_whole_begins_nothing(void **state) {
 static void a_refused_request_is_answered_in_its_place(void **state) {
     char text[2048] = "";
     add_schedule(text, "", "k0");
-    strcat(text, "PATCH /v1/queues/q HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
+    strcat(text, "PATCH /v1/tasks/1 HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
                  "{}");
     strcat(text, "POST /v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{,");
     add_schedule(text, "", "k1");
@@ -622,6 +651,7 @@ int main(void) {
         TEST(a_connection_has_a_bounded_number_under_way),
         TEST(the_bytes_of_a_connection_are_bounded),
         TEST(a_barrier_is_passed_alone),
+        TEST(no_commit_takes_effect_before_an_earlier_one),
         TEST(a_commit_that_is_not_plain_begins_alone),
         TEST(a_body_that_has_not_come_whole_begins_nothing),
         TEST(a_refused_request_is_answered_in_its_place),
