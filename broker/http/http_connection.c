@@ -760,12 +760,12 @@ static void on_received(void *argument, const uint8_t *bytes, size_t size) {
     run(connection);
 }
 
-/* Handles the client's half-close. Requests that have arrived completely are answered. A waiting lease or a stream of
- * statistics ends, because a client that has gone looks the same, and must get no task. */
+/* Handles the client's half-close. Requests that have arrived completely are answered. A waiting lease or an endless
+ * stream (`follow`) ends, because a client that has gone looks the same, and must get no task. */
 static bool on_ended(void *argument) {
     struct http_connection *connection = argument;
     struct http_exchange *exchange = connection->exchange;
-    if (exchange != NULL && (exchange->on_leased != NULL || exchange->is_stream)) return false;
+    if (exchange != NULL && (exchange->on_leased != NULL || exchange->follows)) return false;
     connection->is_deaf = true;
     finish_if_done(connection);
     return true;

@@ -349,6 +349,16 @@ class Heads(Web):
                       b"DELETE /v1/queues/cold/tasks/n%d HTTP/1.1\r\nHost: x\r\n\r\n" % (len(body), body, i), answers=2)
             self.assertEqual(re.findall(rb'"result":"(\w+)"', got), [b"exists", b"scheduled", b"cancelled"], got)
 
+    def test_a_half_closed_client_gets_the_results_of_all_its_lines(self):
+        """As `nc -N` does."""
+        body = b"".join(b'{"queue":"nc","key":"k%d","in":"1h"}\n' % i for i in range(2500))
+        with socket.create_connection(("127.0.0.1", self.broker.port), timeout=30) as peer:
+            peer.sendall(b"POST /v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+            peer.shutdown(socket.SHUT_WR)
+            got = b"".join(iter(lambda: peer.recv(65536), b""))
+        self.assertEqual(got.count(b'"result":"scheduled"'), 2500)
+        self.assertTrue(got.endswith(b"\r\n0\r\n\r\n"), got[-99:])
+
     def test_a_byte_at_a_time_and_chunked(self):
         body = b"POST /v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" \
                b"5\r\n{\"que\r\n14\r\nue\":\"q\",\"in\":\"1h\"}  \r\n0\r\n\r\n"
