@@ -684,11 +684,24 @@ static bool step(struct http_connection *connection, struct door_turn *turn) {
     }
 }
 
-/* Ends the connection if its client will send nothing more and no complete request is left. */
+/* Returns whether the connection's request waits for tasks, or is an endless stream (`follow`). */
+static bool awaits_more(const struct http_connection *connection) {
+    const struct http_exchange *exchange = connection->exchange;
+    return exchange != NULL && (exchange->on_leased != NULL || exchange->follows);
+}
+
+/* Ends the connection if its client will send nothing more and no complete request is left. A lease or an endless
+ * stream ends at once, because a client that has gone looks the same, and must get no task. */
 static void finish_if_done(struct http_connection *connection) {
-    bool is_done = connection->is_deaf && !connection->is_running && !connection->is_unread && !connection->is_cut;
-    if (!is_done || (connection->state != STATE_BODY && (connection->state != STATE_HEAD || connection->count > 0)))
+    struct http_exchange *exchange = connection->exchange;
+    const bool is_endless = awaits_more(connection); /* true: the request began after the client's half-close */
+    if (!connection->is_deaf || connection->is_running || connection->is_unread || connection->is_cut) return;
+    if (!is_endless && connection->state != STATE_BODY && (connection->state != STATE_HEAD || connection->count > 0))
         return;
+    if (is_endless) {
+        line_remove(connection, exchange);
+        exchange_abandon(exchange);
+    }
     connection->state = STATE_OVER;
     door_stream_finish(connection->server->door, connection->id);
 }
@@ -760,12 +773,10 @@ static void on_received(void *argument, const uint8_t *bytes, size_t size) {
     run(connection);
 }
 
-/* Handles the client's half-close. Requests that have arrived completely are answered. A waiting lease or an endless
- * stream (`follow`) ends, because a client that has gone looks the same, and must get no task. */
+/* Handles the client's half-close. Requests that have arrived completely are answered. */
 static bool on_ended(void *argument) {
     struct http_connection *connection = argument;
-    struct http_exchange *exchange = connection->exchange;
-    if (exchange != NULL && (exchange->on_leased != NULL || exchange->follows)) return false;
+    if (awaits_more(connection)) return false;
     connection->is_deaf = true;
     finish_if_done(connection);
     return true;

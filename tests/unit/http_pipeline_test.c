@@ -533,6 +533,19 @@ static void a_half_closed_client_gets_all_responses(void **state) {
     assert_true(world.finished);
 }
 
+/* A client that has gone looks like a half-closed one, and must get no task. */
+static void a_lease_does_not_begin_behind_the_half_close(void **state) {
+    char text[1024] = "";
+    add_schedule(text, "", "k0");
+    strcat(text, "POST /v1/lease HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n"
+                 "{\"queues\":[\"q\"]}");
+    say(text);
+    assert_true(http_server_calls(world.server)->ended(world.connection));
+    ok(0);
+    assert_got("201 k0");
+    assert_true(world.finished);
+}
+
 static void without_capacity_requests_are_handled_one_by_one(void **state) {
     for (unsigned i = 0; i < 2; i++) {
         world.lacks_spare = i == 0;
@@ -660,6 +673,7 @@ int main(void) {
         TEST(an_upgrade_takes_effect_behind_the_responses),
         TEST(a_client_that_goes_leaves_nothing),
         TEST(a_half_closed_client_gets_all_responses),
+        TEST(a_lease_does_not_begin_behind_the_half_close),
         TEST(without_capacity_requests_are_handled_one_by_one),
         TEST(what_is_busy_for_a_moment_is_sent_again),
         TEST(a_moment_has_an_end),
