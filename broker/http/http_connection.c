@@ -195,8 +195,8 @@ void exchange_over(struct http_exchange *exchange) {
         connection->state = exchange->ends_all ? STATE_OVER : STATE_HEAD;
     }
     line_advance(connection);
-    if (connection->state == STATE_OVER) return;
     settle_put_off(connection);
+    if (connection->state == STATE_OVER) return;
     /* run() may have called this function; run() then continues with the next request itself. */
     connection->is_due = true;
     if (connection->is_running) return;

@@ -648,6 +648,22 @@ static void what_was_overtaken_is_not_sent_again(void **state) {
     assert_got("503 201 k1 201 k2 201 k3");
 }
 
+static void what_is_busy_before_the_end_is_told(void **state) {
+    char text[1024] = "";
+    add_schedule(text, "", "k0");
+    add_schedule(text, "", "k1");
+    add_schedule(text, "", "k2");
+    char *host = strstr(strstr(text, "k1"), "Host: x");
+    memmove(host + 10, host + 7, strlen(host + 7) + 1);
+    memcpy(host, "Host: evil", 10);
+    say(text);
+    assert_sent(0, 2);
+    soon(0);
+    ok(1);
+    assert_got("503 201 k1 403");
+    assert_true(world.finished);
+}
+
 static void a_client_that_goes_is_not_sent_again(void **state) {
     say_schedules(0, 2);
     soon(0);
@@ -681,6 +697,7 @@ int main(void) {
         TEST(without_a_timer_it_is_told),
         TEST(what_is_sent_again_keeps_its_order),
         TEST(what_was_overtaken_is_not_sent_again),
+        TEST(what_is_busy_before_the_end_is_told),
         TEST(a_client_that_goes_is_not_sent_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
