@@ -102,7 +102,7 @@ static struct body_refusal grow(struct http_body *body, size_t size) {
     if (body->size + size > HTTP_BODY_MAX) return too_large;
     if (needed <= body->capacity) return fine;
     size_t capacity = 2 * needed;
-    if (body->capacity == 0 && body->expected > size) capacity = body->expected + 1;
+    if (body->capacity == 0 && body->expected >= size) capacity = body->expected + 1;
     if (capacity > HTTP_BODY_MAX + 1) capacity = HTTP_BODY_MAX + 1;
     size_t all = capacity + packing_size(body->packing);
     /* A small body always finds room, even a compressed one, so that an ack is accepted whatever else is held (CAP-1).

@@ -39,6 +39,7 @@ static struct {
     size_t half;
     int64_t held, held_most;
     bool lacks_spare, lacks_memory, lacks_timers;
+    bool holds_only_small; /* the memory limit is reached, so only small requests find room */
     void *connection;
     struct http_server *server;
 } world;
@@ -128,6 +129,7 @@ void door_stream_send(struct door *door, uint64_t id, struct message *message) {
 }
 
 bool door_stream_half(struct door *door, uint64_t id, size_t size, bool is_small) {
+    if (world.holds_only_small && size > 0 && !is_small) return false;
     world.half = size;
     return true;
 }
@@ -560,6 +562,20 @@ static void without_capacity_requests_are_handled_one_by_one(void **state) {
     }
 }
 
+/* CAP-1: a small body finds room whatever else is held, also if it arrives in one piece. */
+static void a_small_body_always_finds_room(void **state) {
+    static char text[DOOR_SMALL_MAX], payload[12000];
+    memset(payload, 'x', sizeof payload - 1);
+    sprintf(text,
+            "POST /v1/tasks HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: %zu\r\nHost: x\r\n\r\n"
+            "{\"queue\":\"q\",\"in\":\"1h\",\"body\":\"%s\"}",
+            sizeof "{'queue':'q','in':'1h','body':''}" - 1 + strlen(payload), payload);
+    world.holds_only_small = true;
+    say(text);
+    assert_int_equal(world.sent, 1);
+    ok(0);
+}
+
 /* ---- commits that the broker refuses for a moment */
 
 static void soon(unsigned i) {
@@ -690,6 +706,7 @@ int main(void) {
         TEST(a_client_that_goes_leaves_nothing),
         TEST(a_half_closed_client_gets_all_responses),
         TEST(a_lease_does_not_begin_behind_the_half_close),
+        TEST(a_small_body_always_finds_room),
         TEST(without_capacity_requests_are_handled_one_by_one),
         TEST(what_is_busy_for_a_moment_is_sent_again),
         TEST(a_moment_has_an_end),
