@@ -42,15 +42,11 @@ void body_unpacked(struct http_body *body) {
     door_stream_whole(body->door, body->id);
 }
 
-void body_free(struct http_body *body) {
+void body_deinit(struct http_body *body) {
     packing_free(body);
     free(body->bytes);
     body->bytes = NULL;
     body->size = body->capacity = 0;
-}
-
-void body_deinit(struct http_body *body) {
-    body_free(body);
     (void)door_stream_count(body->door, body->id, 0);
     (void)door_stream_half(body->door, body->id, 0, false);
 }

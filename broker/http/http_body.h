@@ -37,8 +37,6 @@ struct body_refusal body_take(struct http_body *body, const char *bytes, size_t 
 bool body_finish(struct http_body *body);
 /* Frees the decompressor once the body is complete. */
 void body_unpacked(struct http_body *body);
-/* Frees the body, whose bytes the door no longer counts for the connection. */
-void body_free(struct http_body *body);
 /* Frees the body, and counts no bytes for the connection. Call it early: a request may take long, and would keep its
  * body as long. */
 void body_deinit(struct http_body *body);

@@ -86,7 +86,6 @@ static void exchange_free(struct http_exchange *exchange) {
     http_text_drop(&exchange->out);
     drop_answer(exchange);
     if (exchange->passed_size > 0) { /* the connection's bytes are those of a later request */
-        body_free(&exchange->body);
         (void)door_stream_hold(server->door, -(int64_t)exchange->passed_size);
         server->passed_count--;
     } else {
@@ -460,7 +459,7 @@ static bool pass_last(struct http_connection *connection) {
     if (last->passed_size > 0) return true;
     size_t size = sizeof(*last) + last->head_size + last->held + count * HTTP_RESULT_ROOM;
     if (connection->passed_size + size > HTTP_PIPELINED_BYTES || !door_stream_hold(door, (int64_t)size)) return false;
-    (void)door_stream_half(door, connection->id, 0, false);
+    body_deinit(&last->body); /* a refused request, or one whose handler needs no body, still has it */
     last->passed_size = size;
     connection->passed_size += size;
     connection->server->passed_count++;
