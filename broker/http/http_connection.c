@@ -16,6 +16,7 @@
 
 #include "door_turn.h"
 #include "http_connection.h"
+#include "json_quick.h"
 
 #define HEAD_MS 10000u
 #define BODY_MS 30000u
@@ -23,8 +24,8 @@
 #define IN_MAX                                                                                                         \
     (64u << 10) /* maximum input that is buffered in a request; also the body bytes that must arrive within BODY_MS */
 #define IN_FIRST 1024u
-/* A packed commit has at most PACKED_FACTOR times the bytes of its body, plus PACKED_MORE. */
-#define PACKED_FACTOR 2u
+/* For packed_max. A task with the shortest `json` is the one that grows most, because its content-type is added. */
+#define PACKED_FACTOR 3u
 #define PACKED_MORE 1024u
 #define CLIENT "http" /* the client name in the log, before ": " and the User-Agent */
 #define AGENT_SIZE_MAX (CLIENT_NAME_SIZE_MAX - (sizeof(CLIENT ": ") - 1))
@@ -439,6 +440,11 @@ static void name_client(struct http_exchange *exchange) {
     exchange->caller.client = exchange->client;
 }
 
+/* Returns the maximum size of a packed commit with this body. Each operation may get the queue's name of the path. */
+static size_t packed_max(size_t body_size) {
+    return PACKED_FACTOR * body_size + (body_size / JSON_QUICK_TASK_SIZE + 1) * QUEUE_NAME_SIZE_MAX + PACKED_MORE;
+}
+
 /* Returns whether a commit may begin now although other requests are under way. */
 static bool has_room_beside(const struct http_connection *connection) {
     const struct http_server *server = connection->server;
@@ -447,7 +453,7 @@ static bool has_room_beside(const struct http_connection *connection) {
     return !connection->is_barred && !connection->has_put_off && connection->is_admitted &&
            connection->count < HTTP_PIPELINED_MAX && connection->passed_size < HTTP_PIPELINED_BYTES &&
            server->passed_count < HTTP_PASSED_MAX && rest_size(connection) > 0 &&
-           gateway_has_spare(server->gateway, &caller, PACKED_FACTOR * body + PACKED_MORE);
+           gateway_has_spare(server->gateway, &caller, packed_max(body));
 }
 
 /* Counts the bytes of the last request, because another one begins beside it. The connection's half-received request is

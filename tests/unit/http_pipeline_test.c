@@ -22,6 +22,7 @@ struct commit {
     void *argument;
     char key[32];
     Tarry__Op__OpCase kind;
+    size_t size; /* size of the packed commit */
 };
 
 static struct {
@@ -39,6 +40,7 @@ static struct {
     size_t half;
     int64_t held, held_most;
     bool lacks_spare, lacks_memory, lacks_timers;
+    size_t spare_size;     /* the largest size for which gateway_has_spare was asked */
     bool holds_only_small; /* the memory limit is reached, so only small requests find room */
     void *connection;
     struct http_server *server;
@@ -53,6 +55,7 @@ uint64_t gateway_commit(struct gateway *gateway, const struct gateway_caller *ca
     struct commit *new = &world.commits[world.sent++];
     assert_in_range(world.sent, 1, COMMITS_MAX);
     *new = (struct commit){.reply = reply, .argument = argument, .kind = commit->ops[0]->op_case};
+    new->size = tarry__commit__get_packed_size(commit);
     if (new->kind == TARRY__OP__OP_SCHEDULE) {
         const ProtobufCBinaryData *key = &commit->ops[0]->schedule->key;
         if (key->len > 0) memcpy(new->key, key->data, key->len);
@@ -92,6 +95,7 @@ void gateway_timer_cancel(struct gateway *gateway, uint64_t handle) {
 }
 
 bool gateway_has_spare(struct gateway *gateway, const struct gateway_caller *caller, size_t size) {
+    if (size > world.spare_size) world.spare_size = size;
     return !world.lacks_spare;
 }
 
@@ -576,6 +580,31 @@ static void a_small_body_always_finds_room(void **state) {
     ok(0);
 }
 
+/* Otherwise the principal's limit of bytes would refuse a commit that it admits alone. */
+static void capacity_is_there_for_the_whole_commit(void **state) {
+    static const char *const tasks[] = {"{\"in\":\"0\"}", "{\"in\":\"0\",\"json\":1}"};
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
+        static char text[2 * DOOR_SMALL_MAX], body[DOOR_SMALL_MAX];
+        char queue[QUEUE_NAME_SIZE_MAX + 1] = "";
+        memset(queue, 'q', sizeof queue - 1);
+        strcpy(body, "[");
+        while (strlen(body) + strlen(tasks[i]) + 2 < sizeof body) strcat(strcat(body, tasks[i]), ",");
+        body[strlen(body) - 1] = ']';
+        text[0] = '\0';
+        add_schedule(text, "", "k0");
+        sprintf(text + strlen(text),
+                "POST /v1/queues/%s/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "
+                "%zu\r\n\r\n%s",
+                queue, strlen(body), body);
+        say(text);
+        ok(0);
+        assert_int_equal(world.sent, 2);
+        assert_in_range(world.commits[1].size, 1, world.spare_size);
+        reply_to(1, TARRY__CODE__STOPPING, 0);
+        renew(state);
+    }
+}
+
 /* ---- commits that the broker refuses for a moment */
 
 static void soon(unsigned i) {
@@ -707,6 +736,7 @@ int main(void) {
         TEST(a_half_closed_client_gets_all_responses),
         TEST(a_lease_does_not_begin_behind_the_half_close),
         TEST(a_small_body_always_finds_room),
+        TEST(capacity_is_there_for_the_whole_commit),
         TEST(without_capacity_requests_are_handled_one_by_one),
         TEST(what_is_busy_for_a_moment_is_sent_again),
         TEST(a_moment_has_an_end),
