@@ -282,6 +282,7 @@ static size_t take_tasks(struct quick *quick, Tarry__Op **ops, size_t max) {
 size_t json_quick_schedules(struct json_in *in, const char *text, size_t size, Tarry__Op **ops, size_t max,
                             bool *out_is_single) {
     struct quick quick = {.lexer = {text, text + size}, .in = in};
+    const struct arena_mark mark = arena_mark(in->arena);
     size_t count;
     if (size > JSON_QUICK_SIZE_MAX || max == 0) return 0;
     *out_is_single = !lex_take(&quick.lexer, '[');
@@ -289,5 +290,8 @@ size_t json_quick_schedules(struct json_in *in, const char *text, size_t size, T
         count = (ops[0] = take_task(&quick)) != NULL ? 1 : 0;
     else
         count = take_tasks(&quick, ops, max);
-    return lex_look(&quick.lexer) == '\0' && quick.lexer.at == quick.lexer.end ? count : 0;
+    lex_blanks(&quick.lexer);
+    if (quick.lexer.at != quick.lexer.end) count = 0;
+    if (count == 0) arena_rewind(in->arena, mark); /* json_read's result needs the room */
+    return count;
 }

@@ -13,7 +13,8 @@
 
 /* Plain: an object or an array of objects, as arguments of "schedule", with the members queue, key, in, in_ms,
  * delay_ms, at, due_ms, priority, serial, body and json, each at most once. `ops` has room for `max` operations. They
- * are made in the arena, and refer to no byte of the text. Returns their number; 0: ask json_read. */
+ * are made in the arena, and refer to no byte of the text. Returns their number; 0: ask json_read; the
+ * arena is as before. */
 size_t json_quick_schedules(struct json_in *in, const char *text, size_t size, Tarry__Op **ops, size_t max,
                             bool *out_is_single);
 

@@ -223,6 +223,7 @@ static bool schedules_agree(const char *queue, const char *text, size_t size) {
     size_t count = json_quick_schedules(&in, copy, size, ops, TASKS_MAX, &is_single);
     memset(copy, 'x', size);
     free(copy);
+    if (count == 0) assert_int_equal(arena.used, 0);
     for (size_t i = 0; i < count; i++) quick_size += tarry__op__pack(ops[i], quick + quick_size);
     if (count > 0) {
         size_t slow_size = pack_slowly(&arena, queue, text, size, slow);
