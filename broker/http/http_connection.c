@@ -3,8 +3,9 @@
  * Requests are in `line` until their responses are sent. Usually the connection has one request at a time. A commit may
  * begin beside earlier commits (pipelining) on four conditions: each earlier commit is one operation on a task
  * (http_lets_others_begin); its own head and body have arrived whole; its head needs only the usual steps
- * (goes_beside); and there are resources for it. Any other request begins when the line is empty. So commits take effect
- * in the order of the requests, and questions, leases, streams and upgrades find the effects of all earlier requests.
+ * (goes_beside); and there are resources for it. Any other request begins when the line is empty. So commits take
+ * effect in the order of the requests, and questions, leases, streams and upgrades find the effects of all earlier
+ * requests.
  *
  * Received bytes that are not parsed yet are stored in `in`, and the door counts them. They wait while too many
  * response bytes are unsent. A head must be complete within HEAD_MS, and each 64 KiB of a body within BODY_MS. Between
@@ -226,8 +227,8 @@ static void refuse_put_off(struct http_exchange *exchange) {
     exchange->on_reply(exchange, &reply);
 }
 
-/* Returns the first postponed commit; with `overtaken`, the first one only if a later commit of the line was executed.
- */
+/* Returns the first postponed commit. With `overtaken`: only if a later request of the line has its response, so that
+ * it may have been executed. */
 static struct http_exchange *find_put_off(const struct http_connection *connection, bool overtaken) {
     struct http_exchange *exchange, *found = NULL;
     TAILQ_FOREACH(exchange, &connection->line, in_line) {
@@ -250,8 +251,8 @@ static void on_put_off(void *argument) {
     if (connection->state != STATE_OVER) run(connection);
 }
 
-/* Once each request of the line has its reply: refuses the postponed commits with an executed commit behind them, and
- * starts the timer that sends the others again. */
+/* Once each request of the line has its reply: refuses the postponed commits that were overtaken, and starts the timer
+ * that sends the others again. */
 static void settle_put_off(struct http_connection *connection) {
     struct http_exchange *exchange;
     if (!connection->has_put_off || connection->is_settling) return;

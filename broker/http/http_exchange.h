@@ -135,7 +135,7 @@ struct http_exchange {
     Tarry__List list;
     Tarry__Ref ref;
     bool is_single; /* true: the request has one operation, and the reply has only its result */
-    bool follows; /* the response ends only when the client leaves (`follow`) */
+    bool follows;   /* the response ends only when the client leaves (`follow`) */
     bool is_stream;
     bool is_answered;
     bool is_over;    /* the whole response was passed on; it may wait in `answer` */

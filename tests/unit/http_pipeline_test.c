@@ -384,8 +384,8 @@ static void a_barrier_is_passed_alone(void **state) {
     }
 }
 
-/* The core first reads the stored tasks that a commit needs, and a later commit that needs none would take effect before
- * it. */
+/* The core first reads the stored tasks that a commit needs, and a later commit that needs none would take effect
+ * before it. */
 static void no_commit_takes_effect_before_an_earlier_one(void **state) {
     static const char *const alone[] = {
         "POST /v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 69\r\n\r\n"

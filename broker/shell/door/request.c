@@ -206,8 +206,8 @@ static size_t count_ops(const Tarry__Commit *commit, Tarry__Op__OpCase op_case) 
     return count;
 }
 
-/* Random bytes for salts. A seed of the kernel yields SALTS_SIZE of them, because getrandom(2) for each commit took as
- * long as the rest of its salts. */
+/* Random bytes for salts: a generator, seeded by the kernel, makes SALTS_SIZE of them at a time. A call of getrandom(2)
+ * for each commit took as long as everything else that its salts cost. */
 #define SALTS_SIZE 4096u
 static _Thread_local struct {
     uint8_t bytes[SALTS_SIZE];
