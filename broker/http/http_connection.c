@@ -230,7 +230,7 @@ static void refuse_put_off(struct http_exchange *exchange) {
 /* Returns the first postponed commit. With `overtaken`: only if a later request of the line has its response, so that
  * it may have been executed. */
 static struct http_exchange *find_put_off(const struct http_connection *connection, bool overtaken) {
-    struct http_exchange *exchange, *found = NULL;
+    struct http_exchange *exchange = NULL, *found = NULL;
     TAILQ_FOREACH(exchange, &connection->line, in_line) {
         if (found == NULL && exchange->is_put_off) found = exchange;
         if (found != NULL && (!overtaken || exchange->is_over)) return found;

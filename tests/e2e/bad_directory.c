@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 __attribute__((visibility("default"))) int fsync(int fd) {
     union {

@@ -377,13 +377,17 @@ static const Tarry__Schedule *schedule_of(const Tarry__Commit *commit, const Tar
     return NULL;
 }
 
-/* A nack without a delay delays the task for at least its own backoff. */
+/* A nack without a delay delays the task for at least its own backoff. A commit may have several nacks of a task, of
+ * which one has an effect. */
 static void law_of_backoff(const struct watch *watch, const struct frame_header *header, const Tarry__Task *task) {
+    bool has_nack = false, has_delay = false;
     for (size_t i = 0; watch->commit && i < watch->commit->n_ops; i++) {
         const Tarry__Op *op = watch->commit->ops[i];
-        if (op->op_case != TARRY__OP__OP_NACK || op->nack->id != task->id || op->nack->has_delay) continue;
-        MUST(task->due_ms * NS_PER_MS >= header->steady_ns + task->backoff_ms * NS_PER_MS);
+        if (op->op_case != TARRY__OP__OP_NACK || op->nack->id != task->id) continue;
+        has_nack = true;
+        has_delay |= op->nack->has_delay;
     }
+    if (has_nack && !has_delay) MUST(task->due_ms * NS_PER_MS >= header->steady_ns + task->backoff_ms * NS_PER_MS);
 }
 
 /* The lease lasts as long as the task says, unless its session asked for a lease duration. */
