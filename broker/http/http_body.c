@@ -2,6 +2,7 @@
  * windows of both compressions are limited, too. */
 #include "http_body.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -100,6 +101,7 @@ static struct body_refusal grow(struct http_body *body, size_t size) {
     size_t capacity = 2 * needed;
     if (body->capacity == 0 && body->expected >= size) capacity = body->expected + 1;
     if (capacity > HTTP_BODY_MAX + 1) capacity = HTTP_BODY_MAX + 1;
+    assert(capacity > body->size);
     size_t all = capacity + packing_size(body->packing);
     /* A small body always finds room, even a compressed one, so that an ack is accepted whatever else is held (CAP-1).
      * The door limits the total of all half-received requests (pressure_bound_halves). */

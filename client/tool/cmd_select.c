@@ -280,7 +280,7 @@ struct selection {
     bool cancels, earlier, dry_run;
     uint64_t by_ms;
     FILE *file;       /* NULL with --dry-run */
-    const char *path; /* path of `file` */
+    const char *path; /* name of the job, for error messages */
     uint64_t count;
     struct text examples;
 };
@@ -384,7 +384,7 @@ static int job_write(struct tool *tool, struct job *job, struct selection *selec
     snprintf(path, sizeof path, "%s.new", job->at_path);
     int status = ask_cluster(tool, job->cluster);
     if (status != 0) return status;
-    selection->path = path;
+    selection->path = job->path;
     selection->file = fopen(path, "w");
     if (selection->file == NULL) return fail(path);
     const char *word = selection->cancels ? "cancel" : "shift";
