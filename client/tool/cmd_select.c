@@ -134,6 +134,9 @@ static int ask_cluster(struct tool *tool, char out[CLUSTER_WORD_MAX + 1]) {
 
 /* ---- the second step: the changes */
 
+/* Line of the job's file that has the first task; the header is before it. */
+#define FIRST_TASK_LINE 2u
+
 /* Writes the progress to FILE.at, which is replaced as a whole. */
 static int note_progress(const struct job *job) {
     char path[PATH_MAX_SIZE + 8];
@@ -219,6 +222,13 @@ static int send_changes(struct tool *tool, struct job *job) {
     progress_end(&progress);
     tarry_commit_free(commit);
     say_done(tool, job);
+    if (status == 0 && job->done < job->tasks && !signals_ended()) {
+        tool_say("%s, line %" PRIu64
+                 ": expected a task's id and a time in ms; restore the file, or delete it and select "
+                 "again",
+                 job->path, job->done + FIRST_TASK_LINE);
+        return EXIT_USAGE;
+    }
     if (job->done < job->tasks) {
         tool_say("the job is not complete: run 'tarry select resume %s'", job->path);
         return status != 0 ? status : EXIT_REFUSED;

@@ -124,6 +124,19 @@ class Select(Case):
         self.assertEqual((answer.status, answer.one), (1, {"result": "done", "tasks": 20, "moved": 19, "left": 1}))
         self.assertEqual(self.due(), {key: due_ms - 48 * HOUR_MS for key, due_ms in before.items() if key != "k7"})
 
+    def test_a_damaged_line_of_a_job_is_named(self):
+        self.fill(4)
+        job = self.job
+        self.broker.ok("select", "shift", "q", "--by", "1h", "--job", job)
+        with open(job, encoding="ascii") as file:
+            lines = file.read().splitlines(keepends=True)
+        with open(job, "w", encoding="ascii") as file:
+            file.write("".join([*lines[:3], "x" + lines[3], *lines[4:]]))
+        os.unlink(job + ".at")
+        answer = self.broker.tarry("select", "resume", job)
+        self.assertEqual(answer.status, 2, answer)
+        self.assertIn(f"{job}, line 4: expected a task's id and a time in ms", answer.err)
+
     def test_bad_input_changes_nothing(self):
         self.fill(3)
         before = self.due()
