@@ -46,8 +46,8 @@ static void refuse_op(struct http_exchange *exchange, size_t index, bool is_sing
 }
 
 static void write_result(struct text *out, const struct http_exchange *exchange, const Tarry__Reply *reply, size_t i) {
-    /* A reply to a repeated request has the result of the first one, but `position` would differ. So replies to
-     * requests with an Idempotency-Key have no position. */
+    /* The result of a request with an Idempotency-Key has no log position, because a repeated request must get the same
+     * result, but its reply has another position. */
     const bool is_repeatable = exchange->head.fields[HEAD_FIELD_idempotency].text != NULL;
     const bool has_position = exchange->is_single && !is_repeatable;
     struct json_result result = {.name = exchange->names[i], .position = has_position ? reply->position : 0};
@@ -69,7 +69,7 @@ static void on_single(struct http_exchange *exchange, const Tarry__Reply *reply)
         http_respond(exchange, is_new ? 201 : 200, &out);
         return;
     }
-    /* A task that does not exist is 404, as usual for a path. */
+    /* The status is 404 if the path names a task that does not exist. */
     if (result->code == TARRY__CODE__NOT_DONE && result->outcome == TARRY__OUTCOME__UNKNOWN) status = 404;
     out_begin(&out, '{');
     out_key(&out, "type");
@@ -119,7 +119,8 @@ static void send_ops(struct http_exchange *exchange, struct ops *ops, bool is_si
     if (!exchange->is_building) http_commit(exchange, &ops->commit, on_committed);
 }
 
-/* Commits an operation with this name for each element; an object is a single element. */
+/* Commits the operation `name` for each object of the JSON array `elements`. If `elements` is an object, commits one
+ * operation. */
 static void commit_each(struct http_exchange *exchange, const char *name, json_t *elements, bool atomic) {
     bool is_single = json_is_object(elements);
     size_t count = is_single ? 1 : json_array_size(elements);
@@ -273,7 +274,8 @@ static const char *line_end(const struct http_exchange *exchange, const char *at
     return found != NULL ? found + 1 : end;
 }
 
-/* Finds the lines of the next commit, and their weight. Either thread. */
+/* Finds the lines of the next commit, and their weight. Called by the door's thread or by the thread that parses
+ * bodies. */
 static void find_lines(struct http_exchange *exchange) {
     const char *end = exchange->body.bytes + exchange->body.size, *at = exchange->line_at;
     exchange->lines_weight = 0;
@@ -311,7 +313,8 @@ static Tarry__Op *read_line(struct http_exchange *exchange) {
     return op;
 }
 
-/* Parses the found lines into exchange->commit; NULL if out of memory. Either thread. */
+/* Parses the found lines into exchange->commit, or sets it to NULL when out of memory. Called by the door's thread or
+ * by the thread that parses bodies. */
 static void read_lines(struct http_exchange *exchange) {
     exchange->commit = NULL;
     Tarry__Commit *commit = arena_alloc(&exchange->arena, sizeof(*commit));
@@ -364,7 +367,8 @@ void handle_lines(struct http_exchange *exchange) {
         return;
     }
     exchange->line_at = exchange->body.bytes;
-    /* From here on, the bytes of each commit count against the principal's limit, so the body no longer does. */
+    /* Stop counting the bytes of the body against the principal's limit, because from now on the bytes of each commit
+     * count. */
     (void)door_stream_count(exchange->server->door, exchange->id, 0);
     http_stream_begin(exchange, "application/x-ndjson");
     if (exchange->body.size == 0)
@@ -537,7 +541,8 @@ void http_built(struct http_exchange *exchange) {
     }
     size_t size = exchange->body.size;
     body_deinit(&exchange->body);
-    /* Hold the size of the body's text in addition, because the parsed values and operations contain copies of it. */
+    /* Reserve memory for the parsed values plus the size of the body's text, because the values and operations contain
+     * copies of the text. */
     (void)http_hold(exchange, exchange->scan.weight + size);
     if (exchange->commit != NULL)
         http_commit(exchange, exchange->commit, on_committed);

@@ -43,7 +43,7 @@ def sentences(requests):
 
 
 def routes(source):
-    """Returns [(method, path)] of http_routes.c; a name in a path is a *."""
+    """Returns [(method, path)] of http_routes.c. A path contains `*` in the place of a parameter."""
     return re.findall(r'\{HEAD_([A-Z]+), "(v1/[^"]+)"', source)
 
 

@@ -1,8 +1,8 @@
 /* caller.h: the client at the other end of a connection, as the door knows it, and the decision whether it is admitted.
  *
  * The door asks for a decision before it accepts an upgrade or serves a page, and before it reads a body. An admitted
- * client has a principal. The connection stores the principal and passes it on with each request. The number means
- * nothing to the door, only to the callee. */
+ * client has a principal, which is a number. The connection stores the number and passes it on with each request. Only
+ * the callee knows what the number means. */
 #ifndef TARRY_NET_CALLER_H
 #define TARRY_NET_CALLER_H
 
@@ -27,7 +27,7 @@ struct net_caller {
     const char *path; /* requested path, such as "/rpc", "/lane/7" or "/metrics" */
     uint64_t session; /* CALLER_LANE: the session whose secret the client showed (result of lane_asks); else 0 */
     bool over_tls;
-    uint32_t uid; /* CALLER_UNIX: of the connecting process (SO_PEERCRED) */
+    uint32_t uid; /* CALLER_UNIX: user id of the connecting process (SO_PEERCRED) */
     uint32_t pid;
     const char *certificate; /* common name of the verified client certificate; "": no certificate */
     /* The token after "Bearer " in Authorization, not NUL-terminated; size 0: no token. For a lane it is the session's

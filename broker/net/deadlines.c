@@ -79,7 +79,7 @@ uint64_t deadlines_next_us(const struct deadlines *timers) {
 void deadlines_run(struct deadlines *timers, uint64_t now_us) {
     while (timers->count > 0 && timers->heap[0]->key_us <= now_us) {
         struct deadline *timer = timers->heap[0];
-        if (timer->due_us > now_us) { /* moved to a later time, so it gets another place in the heap */
+        if (timer->due_us > now_us) { /* the timer was moved to a later time, so the heap must be sorted again */
             timer->key_us = timer->due_us;
             sift_down(timers, 0);
             continue;

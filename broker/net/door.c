@@ -15,8 +15,8 @@
 
 void door_wake(struct door *door) {
     const uint64_t one = 1;
-    (void)!write(door->wake_fd, &one, sizeof(one)); /* cannot fail; the loop never reads the eventfd, because epoll
-                                                       reports each write (edge-triggered) */
+    (void)!write(door->wake_fd, &one, sizeof(one)); /* The write cannot fail. Nothing reads the eventfd, because
+                                                       edge-triggered epoll reports each write. */
 }
 
 static bool is_delivery(const struct message *message) {
@@ -28,7 +28,7 @@ static size_t reply_size(const struct message *message) {
     return is_delivery(message) ? 0 : message->capacity;
 }
 
-/* Counts a message of another thread, until door_done is called for it. */
+/* Counts the memory of a message that another thread has queued. door_done ends this. */
 static void count(struct door *door, const struct message *message) {
     if (is_delivery(message))
         atomic_fetch_add(&door->deliveries_size, message->capacity);
@@ -161,8 +161,8 @@ static bool carry_out(struct door *door, struct message *message) {
     return false;
 }
 
-/* Returns whether a protocol inside the broker gets the message. The protocol then works on this thread: it renders a
- * reply as JSON. */
+/* Returns whether door_carry_out passes the message to code inside the broker that works on this thread, for example to
+ * format a reply as JSON. */
 static bool is_for_protocol(const struct message *message) {
     return door_is_inside(message->to) || message->kind == ORDER_PAGE;
 }

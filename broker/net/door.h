@@ -40,8 +40,9 @@
 #define DOOR_CONNECTIONS_MAX 16384u
 /* Maximum number of connections from one address, at most three quarters of all, so that other clients can connect. */
 #define DOOR_CONNECTIONS_OF_ADDRESS_MAX 12288u
-/* Maximum number of connections whose client is not admitted to requests (it may have got pages), at most a quarter of
- * all. Beyond it the door closes the oldest. */
+/* Maximum number of connections whose client is not yet admitted to requests, at most a quarter of all. A client that
+ * has only fetched web pages is not admitted to requests. Beyond the maximum the door closes the oldest such
+ * connection. */
 #define DOOR_HTTP_MAX 4096u
 /* Memory that the door assumes for a stalled TLS handshake: 57 KiB with OpenSSL 3.0, rounded up. Such connections
  * over TLS have their own limit, so that together they use no more memory than half-received requests may. */
@@ -52,7 +53,8 @@
 #define DOOR_UNSENT_MAX (4u << 20)
 /* Maximum size of a received frame in bytes; a larger message must arrive in several frames. */
 #define DOOR_FRAME_MAX (1u << 20)
-/* A half-received request may always grow to this size, however much is held (CAP-1): an ack, a heartbeat, a query. */
+/* A half-received request may always grow to this size, however much memory is in use (CAP-1). An ack, a heartbeat or a
+ * query fits into this size. */
 #define DOOR_SMALL_MAX (16u << 10)
 /* Timeout for a TLS handshake. (Protocols set their own: door_stream_deadline.) */
 #define DOOR_HEAD_S 10
@@ -105,13 +107,14 @@ struct door_calls {
     /* Reports that the lane's connection is open. False: the lane no longer accepts it, and the door closes it. */
     bool (*lane_up)(void *argument, uint32_t lane, uint64_t holder, uint64_t id);
     void (*lane_gone)(void *argument, uint32_t lane, uint64_t id);
-    /* Returns whether a delivery with this `turn` must still be sent. Called just before its first byte leaves. */
+    /* Returns whether a delivery must still be sent. False: the lane has another session than when the delivery was
+     * made (`turn`). Called just before the delivery's first byte is sent. */
     bool (*lane_leaves)(void *argument, uint32_t lane, uint64_t turn);
     /* Reports the result of a delivery. `left` is true: all of it is in the kernel, or the connection broke and a part
      * may have been sent. `left` is false: no byte was sent. */
     void (*lane_sent)(void *argument, uint32_t lane, uint64_t turn, bool left, uint64_t stamp);
-    /* Makes the message that tells a client the ticket of its connection, which has no lane yet (door_attach). NULL:
-     * out of memory. The pointer may be NULL if no listener speaks door_sp_calls. */
+    /* Makes the message that tells a client the ticket of its connection, which has no lane yet (door_attach). Returns
+     * NULL when out of memory. `lane_ticket` may be NULL if no listener uses door_sp_calls. */
     struct message *(*lane_ticket)(void *argument, const uint8_t *ticket, size_t size);
     /* Requests a page; the callee answers with door_page. False: there is no such page. */
     bool (*page)(void *argument, uint64_t id, const char *path);
@@ -119,11 +122,11 @@ struct door_calls {
      * callee may use the CPU here, but must call door_step_aside before any other wait. */
     void (*served)(void *argument);
     /* Passes a reply or a delivery (`is_delivery`) to a requester inside the broker (DOOR_INSIDE), which may only read
-     * it. The receiver of a delivery must call lane_sent with the result. NULL: no reply, because there was too little
-     * memory, or the session of its lane has ended. */
+     * it. The receiver of a delivery must call lane_sent with the result. `message` is NULL if there is no reply,
+     * because memory was short or the session of the lane has ended. */
     void (*inside)(void *argument, uint64_t id, const struct message *message, bool is_delivery);
-    /* Reports that there may be capacity for requests again. Before the call, the door has offered the waiting requests
-     * to the callee again. */
+    /* Reports that the callee may have capacity for requests again. The door calls it after it has offered the waiting
+     * requests to the callee again. */
     void (*resumed)(void *argument);
     /* Called when the time set with door_alarm has passed. */
     void (*alarm)(void *argument);
@@ -191,12 +194,13 @@ void door_review(struct door *door);
 void door_resume(struct door *door);
 /* Returns the number of bytes held for connections, without deliveries. */
 size_t door_held(const struct door *door);
-/* Returns whether the door's thread has many bytes of replies to take. If so, a thread that makes replies without a
- * reservation waits with door_await_taken before it makes another one. */
+/* Returns whether many bytes of replies wait for the door's thread. If true, a thread that makes replies must call
+ * door_await_taken before it makes another one. A thread that has reserved the memory for its reply need not wait. */
 bool door_is_behind(struct door *door);
 void door_await_taken(struct door *door);
-/* Reserves memory for a delivery before it is made. The caller returns the reservation after door_deliver, which counts
- * the message. False: unsent deliveries use their share of memory; the caller waits with door_await_room. */
+/* Reserves memory for a delivery before the delivery is made. door_deliver counts the message itself, so the caller
+ * calls door_unreserve after door_deliver. False: unsent deliveries use all memory that deliveries may use; the caller
+ * waits with door_await_room. */
 bool door_reserve(struct door *door, size_t size);
 void door_unreserve(struct door *door, size_t size);
 /* Waits for memory for a delivery, and reserves it; only one thread may wait. Meanwhile the door closes consumers that

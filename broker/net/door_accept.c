@@ -20,7 +20,7 @@ static void refuse(struct door *door, int fd, const char *peer, const char *sent
 static void listen_or_not(struct door *door, bool listens) {
     for (unsigned i = 0; i < door->listener_count; i++) {
         struct epoll_event event = {.events = listens ? EPOLLIN : 0, .data.ptr = &door->listeners[i]};
-        /* Cannot fail: the descriptor is registered. */
+        /* EPOLL_CTL_MOD cannot fail, because the listener's descriptor is registered. */
         (void)epoll_ctl(door->epoll_fd, EPOLL_CTL_MOD, door->listeners[i].fd, &event);
     }
 }
@@ -42,7 +42,7 @@ static bool refuse_for_want_of_descriptors(struct door *door, int listener) {
     if (door->spare_fd >= 0) close(door->spare_fd);
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0) refuse(door, fd, "", "the broker has no free file descriptors for connections");
-    /* May fail, if another thread has taken the descriptor that was free. */
+    /* open fails if another thread has used the last free descriptor meanwhile. */
     door->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     return fd >= 0;
 }

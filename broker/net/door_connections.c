@@ -192,7 +192,8 @@ struct caller_verdict connection_admit(struct connection *connection, enum calle
         connection_dismiss(connection);
         connection->principal = verdict.principal;
         connection->is_admitted = true;
-        /* Any client may ask for a page, so a client that did only that is still a newcomer. */
+        /* Any client may fetch a page. So a client that has only fetched pages still counts as not admitted to requests
+         * (DOOR_HTTP_MAX). */
         if (place != CALLER_PAGE) connection_settle(connection);
     }
     // cppcheck-suppress returnDanglingLifetime ; a verdict points to nothing of the caller's

@@ -48,7 +48,7 @@ static void update(struct connection *connection) {
     struct epoll_event event = {.events = events_of(connection), .data.ptr = connection};
     if (connection->state == STATE_DEAD || event.events == connection->waits_for) return;
     connection->waits_for = event.events;
-    /* Cannot fail: the descriptor is registered. */
+    /* EPOLL_CTL_MOD cannot fail, because the connection's descriptor is registered. */
     (void)epoll_ctl(connection->door->epoll_fd, EPOLL_CTL_MOD, connection->fd, &event);
 }
 
@@ -126,7 +126,8 @@ bool io_begin(struct door *door) {
     if (door->tls == NULL) return false;
     SSL_CTX_set_mode(door->tls,
                      SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-    /* OpenSSL then reads a TLS record with one read(2), instead of two: its header and the rest. */
+    /* With this setting OpenSSL reads a whole TLS record with one read(2). Otherwise it needs two: the record's header
+     * and its content. */
     SSL_CTX_set_read_ahead(door->tls, 1);
     SSL_CTX_set_alpn_select_cb(door->tls, choose_protocol, NULL);
     return tls_serve(tls, door->tls);
@@ -134,7 +135,8 @@ bool io_begin(struct door *door) {
 
 enum progress { PROGRESS_SOME, PROGRESS_WAITS, PROGRESS_ENDED, PROGRESS_BROKEN };
 
-/* Determines the progress from the result of an OpenSSL operation that has not succeeded. */
+/* Returns how an OpenSSL operation ended that has not succeeded. Sets is_blocked if it waits until the socket can be
+ * written. */
 static enum progress judge_tls(struct connection *connection, int result) {
     switch (SSL_get_error(connection->ssl, result)) {
     case SSL_ERROR_WANT_WRITE:
@@ -203,7 +205,7 @@ static void read_some(struct connection *connection) {
     size_t size = 0;
     bool has_earlier =
         connection->kind == KIND_STREAM ? connection->stream.upgrade != NULL : connection->ws.rest != NULL;
-    if (has_earlier) return; /* io_again decodes the earlier bytes first */
+    if (has_earlier) return; /* do not read more before io_again has decoded the bytes that were received earlier */
     enum progress progress = connection->ssl != NULL ? read_tls(connection, bytes, &size)
                              : !connection->over_tls ? read_plain(connection, bytes, &size)
                                                      : PROGRESS_BROKEN;

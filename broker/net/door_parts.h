@@ -36,7 +36,7 @@
 #define DOOR_US_PER_S 1000000ull
 #define DOOR_US_PER_MS 1000ull
 
-/* Tells whether the connection is in the list of this entry. */
+/* Returns whether the connection is in a list. `entry` is the connection's member for that list. */
 #define LISTED(connection, entry) ((connection)->entry.tqe_prev != NULL)
 #define LIST_LAST(list, connection, entry) TAILQ_INSERT_TAIL(list, connection, entry)
 #define UNLIST(list, connection, entry)                                                                                \
@@ -106,9 +106,9 @@ struct stream {
     size_t kept_size;         /* bytes that the protocol buffers behind the current request */
     uint64_t kept_us;         /* when `kept_size` last decreased or was 0 */
     size_t received_size;     /* bytes received since the half-received request began */
-    bool has_begun;           /* the first byte has arrived, so `speaks` is final */
+    bool has_begun;           /* the first byte has arrived, so the protocol (`speaks`) no longer changes */
     bool asks_pause;          /* the protocol asked the door to pause reading */
-    bool awaits_drain;        /* the protocol saw unsent bytes, and gets `drained` once they are sent */
+    bool awaits_drain;        /* the protocol has unsent bytes, and the door calls `drained` when they are sent */
     bool is_heavy;            /* the connection's last turn was long, so it must queue for its next turn */
 };
 
@@ -157,7 +157,7 @@ struct connection {
 
     struct message *out_first;
     struct message **out_last;
-    size_t out_at;     /* number of sent bytes of out_first; they are counted as they are sent (framed, encrypted) */
+    size_t out_at;     /* number of bytes of out_first that the kernel has taken, including frame headers */
     size_t out_bytes;  /* bytes of all queued messages */
     size_t out_weight; /* bytes that the queued messages count in `unread_size` */
     size_t counted;    /* bytes of a half-received or waiting request that count against its principal's limit */
@@ -212,8 +212,8 @@ struct listener {
     const struct door_stream_calls *speaks;
 };
 
-/* Maximum number of requesters inside the broker (DOOR_INSIDE) that have ended or lack a reply: one for each open
- * request and each lane. */
+/* Maximum number of requesters inside the broker (DOOR_INSIDE) whose end is not yet reported. Each open request and
+ * each lane has one requester. */
 #define DOOR_INSIDE_ENDS 4096u
 
 struct door {
@@ -223,7 +223,7 @@ struct door {
     struct deadlines deadlines;
     struct deadline tls_look;
     struct deadline alarm;
-    struct deadline trim;         /* timer, armed while the allocator is made to return memory */
+    struct deadline trim;         /* timer of the next malloc_trim, which returns freed memory to the kernel */
     struct deadline slow_look;    /* timer, armed while a delivery waits for memory that consumers hold */
     struct deadline accept_again; /* pause of accepting: no connection is accepted until this timer fires */
     struct door_stream_calls sp;  /* the protocol that precedes SP messages over TCP and IPC (door_sp.c) */
@@ -238,7 +238,7 @@ struct door {
     pthread_t thread;
     pthread_mutex_t serving; /* held by the serving thread; guards all unguarded members */
     pthread_t substitute;
-    int aside_fd;          /* timer that wakes the substitute thread */
+    int aside_fd; /* timer that wakes the substitute thread, which serves while the door's thread waits for a disk */
     _Atomic bool is_aside; /* the door's thread waits for a disk */
 
     _Atomic size_t held;
@@ -250,7 +250,7 @@ struct door {
     _Atomic size_t queued; /* number of messages that other threads queued and that are neither sent nor dropped */
     bool has_stopped;      /* the door reads from no connection any more */
     bool is_due;           /* true: the next round does not wait for events */
-    bool has_postponed;    /* the queue of messages is not empty, and the next round does not wait */
+    bool has_postponed;    /* true: messages were put back into the queue, so the next round does not wait for events */
     unsigned handshakes;   /* steps of TLS handshakes that are left in this round */
 
     pthread_mutex_t mutex;
@@ -258,7 +258,8 @@ struct door {
     struct message *first; /* messages queued by other threads */
     struct message **last;
     size_t replies_size;            /* bytes of queued replies */
-    _Atomic size_t deliveries_size; /* bytes of deliveries that are not in the kernel, and reservations for others */
+    _Atomic size_t deliveries_size; /* bytes of deliveries that are not in the kernel, plus the memory reserved for
+                                       deliveries that are not made yet */
     _Atomic bool wants_room;        /* true: a delivery waits for memory */
     bool grants_no_room;            /* door_end_waits was called, so no thread waits any more */
     pthread_cond_t taken;           /* signals that `replies_size` has decreased */
@@ -330,7 +331,7 @@ void io_queue(struct connection *connection, struct message *message);
 void io_send(struct connection *connection, struct message *message);
 /* Writes queued messages, as many bytes as the kernel takes. */
 void io_flush(struct door *door);
-/* Drops unsent messages, and reports the results of deliveries and of stamped messages. */
+/* Drops unsent messages. Reports the results of deliveries, and of messages whose `stamp` is not 0. */
 void io_drop(struct connection *connection);
 /* Drops the messages of which no byte has been sent. A message that was sent in part must be completed, because further
  * frames follow it. */
@@ -433,12 +434,15 @@ void pressure_half_grows(struct connection *connection, size_t before, size_t ca
 void pressure_half_comes_on(struct connection *connection);
 /* Removes the connection from `halves`. */
 void pressure_half_is_nothing(struct connection *connection);
-/* Updates the connection's place in `keepers` after its buffered bytes became fewer, or the first arrived. */
+/* Moves the connection to the end of `keepers`, the list of connections with buffered input, or removes it if it
+ * buffers nothing. Called when the connection's buffered bytes became fewer, or were 0 before. */
 void pressure_keeps(struct connection *connection);
-/* Closes one connection that made no progress for DOOR_SILENT_S: the one with the oldest half-received request, or else
- * the one with the oldest buffered input. False: there is none except `wanting`. */
+/* Closes one connection, other than `wanting`, that made no progress for DOOR_SILENT_S. It closes the connection with
+ * the oldest half-received request, or else the one with the oldest buffered input. Returns false if it found none.
+ * `wanting` is the connection that needs the memory. */
 bool pressure_end_silent_half(const struct connection *wanting);
-/* Closes connections with half-received requests, oldest progress first, but not `last`, until the limit is kept. */
+/* Closes connections with half-received requests until the memory limit is kept. It begins with the connection whose
+ * last progress is oldest, and stops at `last`, whose request has just grown. */
 void pressure_bound_halves(const struct connection *last);
 /* Returns whether one more request may wait for capacity of the callee. */
 bool pressure_may_wait(const struct door *door, const struct message *request);
@@ -458,7 +462,7 @@ int substitute_start(struct door *door);
 void substitute_stop(struct door *door);
 /* Returns whether the calling thread serves this door. */
 bool door_is_served_here(const struct door *door);
-/* Records that the calling thread starts or stops serving the door. */
+/* Notes for door_is_served_here that the calling thread now serves the door (`serves`), or no longer serves it. */
 void door_serve_here(const struct door *door, bool serves);
 
 #endif

@@ -13,7 +13,9 @@ static size_t counted_of(size_t capacity) {
 }
 
 static size_t share_of(const struct door *door) {
-    return door->limits.held_max + door->limits.request_max; /* one large request is always allowed */
+    return door->limits.held_max +
+           door->limits
+               .request_max; /* adds request_max, so that one large request is allowed even if `held_max` is used up */
 }
 
 /* ---- memory that the allocator keeps */
@@ -56,7 +58,8 @@ static void end(struct connection *connection, const char *sentence) {
         stream_let_go(connection);
     else
         ws_drop(connection);
-    connection_kill(connection); /* this frees the connection later, because its protocol may be running now */
+    connection_kill(connection); /* connection_kill frees the connection later, because the connection's protocol may be
+                                    running now */
 }
 
 /* ---- half-received requests */
@@ -155,7 +158,7 @@ void pressure_bound_unread(struct door *door) {
 /* ---- deliveries */
 
 static void on_slow_look(struct deadline *timer) {
-    (void)timer; /* nothing to do here: the timer only causes a round, and each round calls pressure_bound_deliveries */
+    (void)timer; /* The timer only starts a round of the event loop; each round calls pressure_bound_deliveries. */
 }
 
 void pressure_bound_deliveries(struct door *door) {

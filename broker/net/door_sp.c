@@ -1,10 +1,10 @@
 /* door_sp.c: the beginning of a connection over nng's own transports (proto/sp_frame.h): TCP, TLS, and IPC. It is a
- * byte-stream protocol that ends with the client's hello. A REQ client gets the requests' service, as at /rpc. A PULL
+ * byte-stream protocol that ends with the client's hello. A REQ client can then send requests, as at /rpc. A PULL
  * client gets a lane that a session attaches later (door_attach). door_ws.c serves both kinds of clients.
  *
- * Each side sends a hello at once, and the door's hello must name the protocol that fits the client's. So the door
- * waits for the client's hello. (A client that waited for the door's hello first would violate no rule, but nng,
- * nanomsg and mangos send first.) */
+ * The SP protocols let each side send a hello at once. But the door waits for the client's hello, because its own hello
+ * must name the protocol that matches the client's. A client that waited for the door's hello would wait for ever, but
+ * nng, nanomsg and mangos send first. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,8 @@ static void greeted(const struct greeting *greeting, const uint8_t *behind, size
         refuse(greeting, 404, sentence);
         return;
     }
-    /* A PULL client is admitted when a session attaches its lane. Until then it counts as a newcomer. */
+    /* A PULL client is admitted when a session attaches its lane. Until then its connection counts as not admitted
+     * (DOOR_HTTP_MAX). */
     if (protocol == SP_PROTOCOL_REQ) verdict = connection_admit(connection, CALLER_RPC, "/rpc", 0, "", 0);
     if (verdict.status != 0)
         refuse(greeting, verdict.status, verdict.sentence);

@@ -126,7 +126,7 @@ void door_stream_send(struct door *door, uint64_t id, struct message *message) {
         io_queue(connection, message);
         return;
     }
-    if (connection == NULL) connection = connection_find(door, id); /* the connection is dead, but still has its slot */
+    if (connection == NULL) connection = connection_find(door, id); /* the connection has ended, but is not freed yet */
     if (connection != NULL && message->stamp != 0)
         connection->speaks->sent(connection->speaks->argument, message->stamp, false);
     message_free(message);
@@ -199,7 +199,7 @@ void door_stream_whole(struct door *door, uint64_t id) {
 }
 
 bool door_stream_count(struct door *door, uint64_t id, size_t size) {
-    /* A dead connection, too, must return the bytes that it has counted. */
+    /* A connection that has ended must still end the counting of its bytes, so search for ended connections too. */
     struct connection *connection = connection_find(door, id);
     if (connection == NULL || (connection->state == STATE_DEAD && size > 0)) return size == 0;
     return pressure_count(connection, size);
@@ -231,8 +231,8 @@ bool door_stream_hold(struct door *door, int64_t bytes) {
 
 struct caller_verdict door_stream_admit(struct door *door, uint64_t id, enum caller_place place, const char *path,
                                         const char *token, size_t token_size) {
-    /* The function `find` would find no connection here if the protocol calls this from `opened`, because stream.state
-     * is not set yet. */
+    /* A protocol may call door_stream_admit from its callback `opened`. At that time stream.state is not set, so `find`
+     * would find no connection. */
     struct connection *connection = connection_find(door, id);
     if (connection == NULL || connection->state == STATE_DEAD)
         return (struct caller_verdict){.status = 401, .sentence = "the connection has ended"};

@@ -34,9 +34,9 @@ struct door_stream_calls {
     void (*drained)(void *connection);
     /* Starts the connection's next turn (door_turn.h): the protocol may continue with its stored bytes. */
     void (*turn)(void *connection);
-    /* Reports the result of a message whose `stamp` is not 0. `left` is true: all of it is in the kernel, or the
-     * connection broke and a part may have been sent. `left` is false: no byte was sent. May be called after `gone`,
-     * and, with `left` false, from within door_stream_send. */
+    /* Reports the result of a message whose `stamp` is not 0. If `left` is true, the whole message is in the kernel, or
+     * the connection broke and a part may have been sent. If `left` is false, no byte was sent. May be called after
+     * `gone`. If `left` is false, it may be called from within door_stream_send. */
     void (*sent)(void *argument, uint64_t stamp, bool left);
     /* Passes ownership of a page that door_stream_page requested (`status` and `type` are set); NULL: out of memory.
      * The pointer may be NULL if the protocol requests no pages. */
@@ -45,12 +45,14 @@ struct door_stream_calls {
     void (*gone)(void *connection);
 };
 
-/* Asks `admit` (door.h) whether the client with this token (size 0: no token) may use `path`; `place` is CALLER_RPC or
- * CALLER_PAGE. An admitted `principal` is valid until the connection ends or the next one is admitted. */
+/* Asks `admit` (door.h) whether the client with this token may use `path`; size 0: no token. `place` is CALLER_RPC or
+ * CALLER_PAGE. An admitted principal is valid until the connection ends, or until a later call admits another principal
+ * for the connection. */
 struct caller_verdict door_stream_admit(struct door *door, uint64_t id, enum caller_place place, const char *path,
                                         const char *token, size_t token_size);
-/* Returns whether a web page with this Origin may use the broker (origin.h): allowed by the operator, or the broker's
- * own page. Without a token the own page also needs a `host` (NULL: no Host field) that an attacker cannot forge. */
+/* Returns whether a web page with this Origin may use the broker (origin.h). A page may if the operator allows its
+ * Origin, or if it is the broker's own page. The own page of a client without a token also needs a `host` that an
+ * attacker cannot forge. `host` NULL: the request has no Host field. */
 bool door_stream_origin(struct door *door, uint64_t id, const char *origin, const char *host, bool shows_token);
 
 /* Returns whether a client without a token may use this Host (NULL: no Host field). */
@@ -62,8 +64,8 @@ extern const char door_host_refused[]; /* error message for a refused Host field
  * soon. Else the protocol refuses the request with that status. */
 struct caller_verdict door_stream_upgrade(struct door *door, uint64_t id, const struct head *head, const void *behind,
                                           size_t size);
-/* Returns the token after "Bearer " (RFC 6750); "": there is no such field; NULL: the field has no such token, and is
- * refused like a wrong one, not ignored. */
+/* Returns the token after "Bearer " (RFC 6750); "": the request has no Authorization field; NULL: the field contains no
+ * Bearer token. The caller must refuse the request if NULL is returned, like a request with a wrong token. */
 const char *door_token(const struct head_text *authorization, size_t *out_size);
 
 /* Requests the page at this path (`page` in door.h), for example /metrics. False: there is no such page. */

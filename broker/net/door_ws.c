@@ -11,7 +11,9 @@
 static_assert(DOOR_FRAME_MAX == 1048576 && REQUEST_SIZE_MAX == 16777216, "the messages below state these limits");
 
 #define FIRST_CAPACITY (16u << 10)
-#define KEPT_OF_REFUSED 64u /* bytes of a refused request that are kept: enough for its backtrace */
+#define KEPT_OF_REFUSED                                                                                                \
+    64u /* number of bytes of a refused request that the door keeps: enough for the SP backtrace, which the refusal    \
+           must repeat */
 #define DOOR_SECRET_MAX 64u /* a longer secret of a session is never valid */
 
 bool ws_is_paused(const struct connection *connection) {
@@ -55,8 +57,8 @@ static bool make_room(struct connection *connection, size_t needed, size_t capac
     return !connection->ws.is_beyond_share && resize(connection, capacity);
 }
 
-/* Begins a request whose first frame has `all` bytes. A large one grows as its bytes arrive, and is counted then.
- * False: out of memory. */
+/* Begins a request whose first frame has `all` bytes. The buffer of a large request grows as bytes arrive, and the
+ * growth counts against the principal's limit. False: out of memory. */
 static bool begin_request(struct connection *connection, uint64_t all) {
     size_t capacity = all < FIRST_CAPACITY ? (size_t)all : FIRST_CAPACITY;
     if (capacity < KEPT_OF_REFUSED) capacity = KEPT_OF_REFUSED;
@@ -137,7 +139,8 @@ static void wait_for_room(struct connection *connection, struct message *request
     LIST_LAST(&door->waiting, connection, in_waiting);
 }
 
-/* Updates the counters after the callee took a waiting request of this capacity, or it was freed. */
+/* Updates the counters when a waiting request was taken by the callee or freed. `capacity` is the request's capacity.
+ */
 static void end_waiting(struct connection *connection, size_t capacity) {
     struct door *door = connection->door;
     UNLIST(&door->waiting, connection, in_waiting);
@@ -180,7 +183,7 @@ void ws_offer_waiting(struct door *door) {
     struct connection *connection;
     while ((connection = TAILQ_FIRST(&door->waiting)) != NULL) {
         assert(connection->ws.request != NULL);
-        /* Read first, because the callee may free a request that it takes. */
+        /* Read the capacity before the call of offer, because the callee may free a request that it takes. */
         size_t capacity = connection->ws.request->capacity;
         if (!offer(connection, connection->ws.request)) break;
         end_waiting(connection, capacity);
@@ -188,7 +191,7 @@ void ws_offer_waiting(struct door *door) {
     }
 }
 
-/* Reports the end of the connection as soon as it is known. */
+/* Reports to the lane's owner that the connection has ended, before the connection is freed. */
 static void report_end(struct connection *connection) {
     const struct door_calls *calls = &connection->door->calls;
     if (connection->ws.is_up) calls->lane_gone(calls->argument, connection->ws.lane, connection->id);
@@ -263,8 +266,8 @@ static void refuse(struct connection *connection, enum ws_code code, const char 
 
 /* ---- events of the decoder */
 
-/* Notes progress of a half-received request; `size` further bytes have arrived. No client may hold memory with one
- * forever (F-18). */
+/* Notes that `size` more bytes of a half-received request have arrived. Extends the request's deadline only for enough
+ * bytes, so that no client can hold memory with an unfinished request for ever (F-18). */
 static void come_on(struct connection *connection, size_t size) {
     struct door *door = connection->door;
     struct socket_of_messages *ws = &connection->ws;
@@ -281,7 +284,7 @@ static void come_on(struct connection *connection, size_t size) {
 struct span {
     const uint8_t *data;
     size_t size;
-    uint64_t rest; /* bytes of the frame that are missing after the span */
+    uint64_t rest; /* number of bytes of the frame that follow this part */
     bool begins_message;
     bool ends_message;
 };
@@ -395,7 +398,7 @@ void ws_received(struct connection *connection, uint8_t *bytes, size_t size) {
 
 void ws_go_on(struct connection *connection) {
     struct message *rest = connection->ws.rest;
-    if (connection->is_paused) return; /* io_regulate calls this function again */
+    if (connection->is_paused) return; /* io_regulate calls ws_go_on again when the pause ends */
     size_t at = decode(connection, rest->bytes, rest->size);
     if (connection->ws.rest == NULL) return; /* the connection has ended */
     rest->size -= at;

@@ -32,8 +32,8 @@ void fair_add(struct fair *fair, struct fair_item *item, uint64_t owner) {
         TAILQ_INSERT_TAIL(&fair->first, item, next);
 }
 
-/* Makes the owner's next item its first one, because `first` has left the queue. Returns that item; NULL: the owner has
- * no other item. */
+/* Makes the owner's second item the head of the owner's list, because `first` has left the queue. Returns the second
+ * item; NULL: the owner has no other item. */
 static struct fair_item *succeed(struct fair_item *first) {
     struct fair_item *second = TAILQ_FIRST(&first->behind);
     if (second == NULL) return NULL;

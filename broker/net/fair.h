@@ -16,7 +16,7 @@ struct fair_item {
     uint64_t owner;
     bool is_waiting;
     TAILQ_ENTRY(fair_item)
-    next;                    /* entry in the queue's list `first`, or in the list `behind` of its owner's first item */
+    next;                    /* entry in `first` of the queue, or in `behind` of the first item of the same owner */
     struct fair_list behind; /* the owner's other items; valid if this is its owner's first item */
 };
 

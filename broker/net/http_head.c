@@ -68,8 +68,7 @@ static bool is_dots(const struct head_text *segment) {
     return strcmp(segment->text, ".") == 0 || strcmp(segment->text, "..") == 0;
 }
 
-/* Splits the path in place: each slash is replaced by a 0 byte, except the first, so that a path of one segment stays
- * whole. */
+/* Splits the path in place into segments: replaces each slash by a 0 byte, except the slash at the beginning. */
 static bool split_path(struct head *head, char *path, struct head_refusal *out) {
     char *segment = path + 1;
     for (bool is_last = false; !is_last;) {
@@ -135,8 +134,8 @@ static bool read_request_line(struct head *head, char *line, bool *out_is_old, s
 
 /* ---- fields */
 
-/* Returns whether a gateway might confuse the name with a field that defines the body. Gateways that turn names into
- * variables treat underscores and other marks like a hyphen. */
+/* Returns whether a proxy might confuse the name with `known`, a field that defines the body. CGI and similar proxies
+ * turn names into variables, where `_` and other marks become the same character as a hyphen. */
 static bool looks_like(const char *name, const char *known) {
     for (; *name != '\0' && *known != '\0'; name++, known++) {
         char c = lower(*name);
@@ -357,7 +356,8 @@ static bool is_text(char c) {
     return byte == '\t' || (byte >= ' ' && byte != 0x7f);
 }
 
-/* Ignores a byte of an extension or a trailer, and enters `state`. False: there are too many such bytes. */
+/* Ignores a byte of an extension or a trailer, and sets the state to `state`. False: more than CHUNKS_PASSED_OVER_MAX
+ * such bytes have arrived. */
 static bool pass_over(struct chunks *chunks, int state) {
     chunks->state = state;
     return ++chunks->passed_over <= CHUNKS_PASSED_OVER_MAX;

@@ -28,7 +28,8 @@
 #define KEEPALIVE_INTERVAL_S 15
 #define UNANSWERED_MAX_MS 60000
 
-/* Maximum wait while another start holds the lock of a Unix socket's directory: tries, and time between two tries. */
+/* Number of attempts to lock a Unix socket's directory, and the time between two attempts. Another broker that starts
+ * in the same directory may hold the lock. */
 #define DIRECTORY_TRIES 100
 #define DIRECTORY_TRY_US 10000
 #define UNIX_MODE 0660
@@ -157,7 +158,8 @@ static int lock_directory(const char *path) {
     return -EBUSY;
 }
 
-/* Removes an unused socket. 0: the place is free; EADDRINUSE: a process listens there; EEXIST: it is not a socket. */
+/* Removes the socket file if no process uses it. Returns 0 if no file is left at the path; EADDRINUSE if a process
+ * listens on the socket; EEXIST if the file is not a socket; or another errno. */
 static int clear_place(const struct sockaddr_un *place) {
     struct stat status;
     if (lstat(place->sun_path, &status) != 0) return errno == ENOENT ? 0 : errno;
@@ -206,7 +208,7 @@ void listen_remove(const struct listen_address *address, const struct listen_soc
     bool is_ours =
         lstat(address->host, &status) == 0 && status.st_dev == socket->device && status.st_ino == socket->inode;
     if (is_ours)
-        (void)unlink(address->host); /* a failure is ignored, because the next start replaces the socket file */
+        (void)unlink(address->host); /* a failed unlink is ignored, because the next start replaces the socket file */
     if (directory >= 0) close(directory);
 }
 
@@ -235,7 +237,7 @@ int listen_open(struct listen_address *address, struct listen_socket *out) {
 }
 
 static void set_option(int fd, int level, int option, int value) {
-    /* A failure is ignored: the connection works without the option. */
+    /* A failed setsockopt is ignored, because the connection also works without these TCP options. */
     (void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 

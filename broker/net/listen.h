@@ -37,14 +37,14 @@ struct listen_address {
 /* A listening socket. */
 struct listen_socket {
     int fd;
-    dev_t device; /* of a Unix socket: device and inode of the socket file */
+    dev_t device; /* device number of the socket file of a Unix socket; `ino` is its inode */
     ino_t inode;
 };
 
 /* Parses "ws://HOST[:PORT]", "wss://…", "beanstalk://…", "amqp://…", "amqps://…", "tcp://HOST:PORT", "tls+tcp://…",
  * "unix:///PATH" or "ipc:///PATH". False: `*out_problem` is a sentence. Pure. */
 bool listen_parse(const char *url, struct listen_address *out, const char **out_problem);
-/* Parses the address of another broker: ws:// or wss://. False: as listen_parse. */
+/* Parses the address of another broker: ws:// or wss://. False: `*out_problem` is a sentence. */
 bool listen_parse_peer(const char *url, struct listen_address *out, const char **out_problem);
 static inline bool listen_is_unix(enum listen_scheme scheme) {
     return scheme == LISTEN_UNIX || scheme == LISTEN_IPC;

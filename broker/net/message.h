@@ -18,14 +18,15 @@
 struct message {
     struct message *next; /* next message in a queue */
     uint64_t to;          /* id of the message's connection; used by the door */
-    uint64_t turn;        /* for a delivery: the lane's turn in which it was decided; see lane_leaves */
-    uint64_t stamp;       /* number that the sender sets and gets back in the report of the result */
+    uint64_t turn;  /* for a delivery: number that lane_leaves compares, to find out whether the lane has got another
+                       session */
+    uint64_t stamp; /* number that the sender sets and gets back in the report of the result */
     size_t size;
     size_t capacity;
     uint32_t lane;
     uint16_t status; /* HTTP status of a page */
-    bool is_leaving; /* used by the door: a byte of it may have left */
-    uint8_t kind;    /* an enum door_order; used by the door */
+    bool is_leaving; /* used by the door: a byte of the message may have been passed to the kernel */
+    uint8_t kind;    /* kind of message (enum door_order); used by the door */
     uint8_t head_size;
     uint8_t start;    /* for a request: number of bytes before its message */
     const char *type; /* content type of a page; static */

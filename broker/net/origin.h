@@ -9,13 +9,13 @@
 bool origin_is_valid(const char *text);
 /* Returns whether `origin` is in the blank-separated list `allowed`; "": no origin is. */
 bool origin_is_allowed(const char *origin, const char *allowed);
-/* Returns whether `origin` is the broker's own page, that is, names the same place as the Host field `host`. DNS
- * rebinding can forge this match. So the page must also show a token, use TLS (the certificate has the name), or name
- * this machine (origin_host_is_ours). */
+/* Returns whether `origin` is the broker's own page: its host is the Host field `host`. An attacker can forge this
+ * match by DNS rebinding. So one more condition must hold: the page sends a token, the connection uses TLS, or `host`
+ * passes origin_host_is_ours. TLS suffices because the certificate contains the name. */
 bool origin_is_own(const char *origin, bool over_tls, const char *host, bool shows_token, const char *allowed);
-/* Returns whether the Host field `host` is a name that DNS rebinding cannot forge: an address, a name without a dot or
- * below .localhost, or the host of an origin in `allowed`. This check is needed because a rebound page sends no Origin
- * when it reads; but its Host is the attacker's name. */
+/* Returns whether the Host field `host` is a name that DNS rebinding cannot forge. Such names are an address, a name
+ * without a dot or below .localhost, and the host of an origin in `allowed`. An attacker's page that uses DNS rebinding
+ * sends no Origin with a GET, but its Host is the attacker's name. */
 bool origin_host_is_ours(const char *host, const char *allowed);
 
 #endif

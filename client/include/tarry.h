@@ -96,7 +96,8 @@ extern "C" {
 #define TARRY_VERSION_MINOR 1
 #define TARRY_VERSION_PATCH 0
 #define TARRY_VERSION_NUMBER (TARRY_VERSION_MAJOR * 1000000 + TARRY_VERSION_MINOR * 1000 + TARRY_VERSION_PATCH)
-/* Returns the version of the loaded library, as TARRY_VERSION_NUMBER does for the header. Any thread. */
+/* Returns the version number of the loaded library. TARRY_VERSION_NUMBER is the version number of the header. Any
+ * thread. */
 TARRY_API uint32_t tarry_version_number(void);
 /* Returns the version of the loaded library as text: "1.2.3". Static string; any thread. */
 TARRY_API const char *tarry_version(void);
@@ -114,8 +115,9 @@ enum tarry_code {
     TARRY_NOT_DONE = 6,      /* the task's state does not allow this operation; `outcome` names the state */
     TARRY_STALE_TOKEN = 7,   /* the caller no longer holds the lease; `outcome` has the task's state */
     TARRY_ABORTED = 8,       /* another operation of the same atomic commit was refused, so none took effect */
-    TARRY_FORGOTTEN = 9,     /* the broker no longer remembers this retried request; the outcome is unknown */
-    TARRY_BUSY = 10, /* until the deadline, the broker was busy or earlier calls took too long; nothing was done */
+    TARRY_FORGOTTEN = 9, /* the library repeated this request, but the broker has already deleted its stored reply; the
+                            outcome is unknown */
+    TARRY_BUSY = 10,     /* until the deadline, the broker was busy or earlier calls took too long; nothing was done */
     /* the broker was stopping, and no other accepted the call until the deadline; nothing was done */
     TARRY_STOPPING = 11,
     TARRY_NO_SUCH_SESSION = 12, /* the broker does not know the session; programs never get this code, because the
@@ -150,7 +152,7 @@ enum tarry_code {
     /* the program was built with a newer tarry.h, or sets a field that this library does not know */
     TARRY_E_VERSION = 114,
     TARRY_E_FORKED = 115, /* the client was opened before this process was forked; nothing was done */
-    /* the commit never arrived, and the broker will refuse it if it arrives later: see tarry_once.h */
+    /* the commit has not reached the broker, and the broker will refuse the commit from now on: see tarry_once.h */
     TARRY_E_ABANDONED = 116
 };
 
@@ -160,7 +162,7 @@ enum tarry_outcome {
     TARRY_SCHEDULED = 1,
     TARRY_REPLACED = 2, /* the task was scheduled and replaced the live task with the same key */
     TARRY_KEPT = 3,     /* the live task with the same key was kept unchanged (tarry_on_conflict) */
-    TARRY_LIVE = 4,     /* a live task with the same key exists; its printed name is "exists" */
+    TARRY_LIVE = 4,     /* a live task with the same key exists; the tool prints "exists" */
     TARRY_MOVED = 5,
     TARRY_CANCELLED = 6,
     TARRY_ALREADY_CANCELLED = 7,
@@ -169,7 +171,7 @@ enum tarry_outcome {
     TARRY_ACKED = 10,
     TARRY_EXPIRED = 11,
     TARRY_DROPPED = 12,
-    TARRY_UNKNOWN = 13, /* the task is not live, and has not ended since known_since_ms */
+    TARRY_UNKNOWN = 13, /* the task is not live; it never existed, or it ended before known_since_ms */
     TARRY_NACKED = 14,  /* the task will be delivered again after its delay */
     TARRY_BURIED = 15,  /* a nack moved the task to the dead letters */
     TARRY_EXTENDED = 16,
@@ -177,13 +179,13 @@ enum tarry_outcome {
     TARRY_REQUEUED = 18,
     TARRY_DONE = 19,     /* an administrative operation took effect */
     TARRY_PENDING = 20,  /* the task is live and not leased */
-    TARRY_REDACTED = 21, /* `count` tasks lose their payload and attributes */
+    TARRY_REDACTED = 21, /* the broker will delete the payload and attributes of `count` tasks */
     TARRY_SHARED = 22,   /* the task fell due and went to its groups */
     TARRY_UNMATCHED = 23 /* the task fell due, and the filter of no group matched it */
 };
 
-/* Return the lower-case name that the tool prints: "not_done", "timeout"; "in_flight". Static strings; "unknown" for
- * a number that this version does not know. Any thread. */
+/* Returns the lower-case name of a code or outcome, for example "not_done" or "in_flight". Returns "unknown" for a
+ * number that this version does not know. Static string; any thread. */
 TARRY_API const char *tarry_code_name(int code);
 TARRY_API const char *tarry_outcome_name(enum tarry_outcome outcome);
 /* Returns one sentence that explains `code`, without a full stop. Static string; any thread. */
@@ -231,8 +233,8 @@ enum tarry_on_conflict {
     TARRY_KEEP_LATER = 3
 };
 
-/* Size of a buffer for a message to people, in bytes, with the final 0. Longer messages are cut. A parameter of this
- * size may be NULL. The function writes the message on failure and "" on success. */
+/* Size in bytes of a buffer for a message to people, including the final 0. The function writes the message on failure
+ * and "" on success. It cuts longer messages. The caller may pass NULL instead of a buffer. */
 #define TARRY_MESSAGE_SIZE 768
 
 /* Result of one operation: a plain value of 1,024 bytes without pointers. It may be copied and kept without limit. */
@@ -240,21 +242,23 @@ struct tarry_result {
     /* An enum tarry_code. TARRY_OK: the operation took effect, or had taken effect before (TARRY_ALREADY_CANCELLED). */
     int code;
     enum tarry_outcome outcome;
-    uint64_t id;         /* id of the task; 0: not known */
-    uint64_t due_ms;     /* due time of the task; valid if the task was scheduled, moved or kept, or if it exists */
-    uint32_t deliveries; /* number of times that the broker has delivered the task */
-    uint32_t attempt;    /* number of delivery attempts charged to the task */
-    uint64_t at_ms;      /* time at which the task was leased, became a dead letter or ended, according to `outcome` */
-    uint64_t session;    /* session that holds the task or held it last; 0: none */
-    uint64_t delivered_ms;    /* time of the last delivery; 0: never delivered */
+    uint64_t id;           /* id of the task; 0: not known */
+    uint64_t due_ms;       /* due time of the task; valid if the task was scheduled, moved or kept, or if it exists */
+    uint32_t deliveries;   /* number of times that the broker has delivered the task */
+    uint32_t attempt;      /* number of delivery attempts charged to the task */
+    uint64_t at_ms;        /* `outcome` TARRY_IN_FLIGHT: time of the lease; TARRY_DEAD: time when the task became a dead
+                              letter; other outcomes: time when the task ended */
+    uint64_t session;      /* session that holds the task or held it last; 0: none */
+    uint64_t delivered_ms; /* time of the last delivery; 0: never delivered */
     struct tarry_token token; /* token of the current lease; valid if `outcome` is TARRY_IN_FLIGHT */
     uint64_t known_since_ms; /* valid if `outcome` is TARRY_UNKNOWN: the broker remembers ended tasks since this time */
     uint64_t lease_deadline_ms; /* new deadline of the lease; valid if `outcome` is TARRY_EXTENDED */
-    uint64_t count;    /* operation on a whole queue: number of tasks, as far as known when the reply was sent */
-    uint64_t job;      /* operation on a whole queue: number of its job (tarry_job); TARRY_REDACTED: log position
-                          (tarry_redact) */
+    uint64_t count;             /* number of tasks of an operation on a whole queue, as known when the reply was sent */
+    uint64_t job;      /* number of the background job that carries out an operation on a whole queue (tarry_job);
+                          TARRY_REDACTED: log position (tarry_redact) */
     uint64_t left;     /* TARRY_REDACTED for a time range: number of live tasks in the range, which were not redacted */
-    uint64_t producer; /* producer of the commit that carried the operation (ONCE-1); 0: never sent */
+    uint64_t producer; /* producer number of the commit that contained the operation (ONCE-1); 0: the commit was never
+                          sent */
     /* sequence number of the commit that carried the operation */
     uint64_t sequence;
     uint64_t index; /* index of the operation in its commit, from 0 */
@@ -264,9 +268,9 @@ struct tarry_result {
     char message[TARRY_MESSAGE_SIZE]; /* one sentence; "" on success */
 };
 
-/* Broker that answered. With tarry_options.follower_reads it may be a follower. A follower's answer shows the state
- * at a log position: it lacks changes that were acknowledged later. Two answers may have positions in any order.
- * struct tarry_call limits how old an answer may be. */
+/* Broker that answered. With tarry_options.follower_reads a follower may answer. A follower's answer shows the state at
+ * a log position and lacks later changes. A later answer may have a lower position than an earlier one. struct
+ * tarry_call limits how old an answer may be. */
 struct tarry_source {
     bool follower;
     uint64_t position; /* log position of a follower's answer; 0 for a primary's, which is current */
@@ -303,7 +307,8 @@ struct tarry_source {
  *         return code;
  *     } */
 struct tarry_call {
-    uint64_t timeout_ms; /* time limit, counted from the start of the call; 0: the client's; TARRY_FOREVER: none */
+    uint64_t timeout_ms; /* time limit, counted from the start of the call; 0: the client's timeout_ms; TARRY_FOREVER:
+                            no limit */
     uint64_t at_least;   /* log position that the answer must include; 0: no requirement */
     /* Maximum age of the answer's data: at most INT32_MAX ms (24 days), otherwise TARRY_E_ARGUMENT. 0: no requirement.
      */
@@ -328,8 +333,8 @@ struct tarry_options {
     /* client name in the broker's log, cut at 128 bytes; NULL: the program's name and process id */
     const char *name;
     uint64_t timeout_ms;        /* default timeout of calls; 0: 10,000; TARRY_FOREVER: none */
-    uint32_t commits_in_flight; /* number of commits that may be under way at once: 0 or 1: calls take effect in order
-                                   of submission; 2 … 16: in any order */
+    uint32_t commits_in_flight; /* maximum number of commits that are sent and unanswered. With 0 or 1, calls take
+                                   effect in the order of submission; with 2 to 16, in any order. */
     size_t queued_size_max;     /* limit for the bytes of unanswered operations; 0: 64 MiB */
     bool follower_reads;        /* followers may answer read requests (get, list, …): see struct tarry_source */
     bool dispatch;              /* callbacks run only inside tarry_dispatch: see tarry_loop.h */
@@ -345,9 +350,8 @@ struct tarry_options {
     const char *tls_ca;     /* PEM; trusted authorities for the certificate of a wss:// broker; "": the system's */
     const char *tls_cert;   /* PEM; this client's certificate, if the broker requires one */
     const char *tls_key;    /* PEM; private key of tls_cert; "": it is in the file tls_cert */
-    /* Allow sending the token over ws:// to another machine, where others can read it on the network. If not
-     * allowed, such calls fail with TARRY_DENIED. false: allowed only if the environment variable
-     * TARRY_UNSAFE_PLAIN_TOKEN is 1. */
+    /* true: the client may send the token over ws:// to another machine, where others can read it on the network.
+     * false: such calls fail with TARRY_DENIED, unless the environment variable TARRY_UNSAFE_PLAIN_TOKEN is 1. */
     bool unsafe_plain_token;
     uint64_t reserved[8]; /* for later versions; must be 0 */
 };
@@ -392,7 +396,8 @@ TARRY_API TARRY_MUST_USE int tarry_ping(tarry_client *client, const struct tarry
 
 /* ---- operations --------------------------------------------------------------------------------------------------*/
 
-/* A task's own settings, which replace those of its queue or group (docs/RETRIES.md). 0: those of the queue. */
+/* A task's own settings, which replace those of its queue (docs/RETRIES.md). For a task of a group they replace those
+ * of the group. 0: the queue's or group's setting. */
 struct tarry_own_policy {
     uint32_t max_attempts; /* failed attempts before the task becomes a dead letter, at most 10,000 */
     uint64_t backoff_ms;   /* delay after the first nack, at most 30 days */
@@ -424,7 +429,7 @@ struct tarry_schedule_options {
      * without control characters; NULL or "": none. */
     const char *serial;
     const struct tarry_own_policy *own; /* the task's own settings; NULL: those of its queue */
-    struct tarry_call call;             /* must be all 0 in a commit: the commit has its own `call` */
+    struct tarry_call call;             /* In a commit each field must be 0, because the commit has its own `call`. */
     uint64_t reserved[2];               /* for later versions; must be 0 */
 };
 
@@ -435,7 +440,7 @@ struct tarry_nack_options {
     bool dead; /* move the task to the dead letters now */
     /* reason for the record and the dead letter; NULL: none */
     const char *reason;
-    struct tarry_call call; /* must be all 0 in a commit: the commit has its own `call` */
+    struct tarry_call call; /* In a commit each field must be 0, because the commit has its own `call`. */
     uint64_t reserved[4];   /* for later versions; must be 0 */
 };
 
@@ -453,9 +458,12 @@ struct tarry_policy {
     /* URL, http:// or https://, at most 512 bytes. The primary POSTs due tasks to it (docs/WEBHOOKS.md). "" or NULL:
      * no push. Used only with TARRY_POLICY_PUSH. In a view: never NULL; valid as long as the view. */
     const char *push;
-    /* Limits of deliveries (docs/HERDS.md). The broker leases at most `rate` tasks (0: no rate; at most 1,000,000) in
-     * `rate_period_ms` (1 s to 24 h; 0: 1 s), with bursts of at most `burst` tasks (0: what the rate allows in 100 ms),
-     * and at most max_in_flight tasks at once (0: no limit; at most 262,144), over all consumers. */
+    /* Limits of the queue's deliveries over all its consumers (docs/HERDS.md). The broker leases at most `rate` tasks
+     * in each `rate_period_ms`, and at most `burst` tasks at one moment. At most max_in_flight tasks are leased at the
+     * same time.
+     *
+     * `rate`: at most 1,000,000; 0: no limit. `rate_period_ms`: 1 s to 24 h; 0: 1 s. `burst`: 0: the number that `rate`
+     * allows in 100 ms. `max_in_flight`: at most 262,144; 0: no limit. */
     uint64_t rate_period_ms;
     uint32_t rate;
     uint32_t burst;
@@ -464,9 +472,9 @@ struct tarry_policy {
      * they fall due; "*" matches every task; at most 512 bytes. "" or NULL: no group. Used only with
      * TARRY_POLICY_FILTER. In a view: never NULL; valid as long as the view. */
     const char *filter;
-    /* What happens, after an outage of the broker, to tasks that fell due during it (docs/HERDS.md). Tasks that are
-     * later than overdue_expire_ms expire. Tasks that are later than overdue_dead_ms become dead letters. The others
-     * are spread over overdue_spread_ms. 0 switches each of these off. */
+    /* Treatment of tasks that fell due during an outage of the broker (docs/HERDS.md). A task that is overdue by more
+     * than overdue_expire_ms expires. A task that is overdue by more than overdue_dead_ms becomes a dead letter. The
+     * broker spreads the other tasks over overdue_spread_ms. 0 switches each of these off. */
     uint64_t overdue_expire_ms;
     uint64_t overdue_dead_ms;
     uint64_t overdue_spread_ms;
@@ -531,8 +539,8 @@ TARRY_API int tarry_extend(tarry_client *client, uint64_t id, struct tarry_token
 /* Gives back a leased task without charging an attempt. */
 TARRY_API int tarry_release(tarry_client *client, uint64_t id, struct tarry_token token, const struct tarry_call *call,
                             struct tarry_result *out_result);
-/* Requeues or drops the dead letter `ref`. With `all`: every dead letter of ref->queue whose key no live task has,
- * as a background job of the broker (tarry_job). */
+/* Requeues or drops the dead letter `ref`. If `all` is true, a background job of the broker (tarry_job) handles every
+ * dead letter of ref->queue. The job skips a dead letter if a live task has the same key. */
 TARRY_API int tarry_dead(tarry_client *client, enum tarry_dead_what what, const struct tarry_ref *ref, bool all,
                          const struct tarry_call *call, struct tarry_result *out_result);
 /* Sets the policy fields that `fields` selects (bits of enum tarry_policy_field). Creates a missing queue if the
@@ -547,9 +555,9 @@ TARRY_API int tarry_queue_delete(tarry_client *client, const char *queue, const 
 /* Pauses a queue for `for_ms` milliseconds (0: until resumed), or resumes it if `paused` is false. */
 TARRY_API int tarry_queue_pause(tarry_client *client, const char *queue, bool paused, uint64_t for_ms,
                                 const struct tarry_call *call, struct tarry_result *out_result);
-/* Cancels the tasks whose state `states` selects when the request reaches the broker, as a background job
- * (tarry_job). `states`: bits of enum tarry_state; 0: pending and ready. Their outcome is cancelled (purged).
- * out_result->count: number of tasks, as far as known when the reply was sent. */
+/* Cancels tasks of the queue in a background job (tarry_job). The job cancels the tasks that are in a state of `states`
+ * when the request reaches the broker. `states`: bits of enum tarry_state; 0: pending and ready. The tasks' outcome is
+ * TARRY_CANCELLED. out_result->count: number of tasks, as far as known when the reply was sent. */
 TARRY_API int tarry_queue_purge(tarry_client *client, const char *queue, uint32_t states, const struct tarry_call *call,
                                 struct tarry_result *out_result);
 

@@ -53,7 +53,8 @@ struct tarry_frame {
     uint32_t epoch;       /* epoch of the broker that wrote the frame; it grows with each start */
     uint64_t steady_ns;   /* broker's clock for delays, Unix nanoseconds; the tools print this time */
     uint64_t wall_ns;     /* broker's clock for absolute times, Unix nanoseconds */
-    const uint8_t *chain; /* 32 bytes: BLAKE2b-256 of this frame and of the previous frame's chain value */
+    const uint8_t *chain; /* chain value of this frame, 32 bytes: BLAKE2b-256 hash over this frame and the previous
+                             frame's chain value */
     const void *header;
     size_t header_size; /* always 112 */
     const void *body;
@@ -62,7 +63,8 @@ struct tarry_frame {
 
 /* Options of tarry_audit_open. 0, false and NULL mean the default. */
 struct tarry_audit_options {
-    uint64_t position; /* first frame: its position, or `tarry_frame.end` of the frame before it; 0: the oldest frame */
+    uint64_t position; /* log position at which to start: a frame's own position, or the previous frame's
+                          `tarry_frame.end`; 0: the oldest frame */
     bool at_end;       /* start at the end of the log instead: only new frames */
     bool follow;       /* at the end of the log, wait for new frames */
     uint64_t from_ms;  /* skip frames before this time */

@@ -54,10 +54,11 @@ struct tarry_nack_details {
 };
 typedef enum tarry_verdict (*tarry_handler_fn)(void *arg, tarry_consumer *consumer, const struct tarry_task *task,
                                                struct tarry_nack_details *nack);
-/* Receives the broker's answer to a handler's verdict, once for each verdict but TARRY_DO_NOTHING. Example:
- * TARRY_STALE_TOKEN means that the lease had expired and the task was ready for other consumers. Runs on the
- * client's own thread like completion callbacks, or on the handler's thread if nothing could be sent. `task` and
- * `result` are valid until it returns. It may submit operations but must not make blocking calls. */
+/* Receives the broker's answer to the verdict (enum tarry_verdict) that a handler returned. It is called once for each
+ * verdict but TARRY_DO_NOTHING. Example: TARRY_STALE_TOKEN means that the lease had expired and the task was ready for
+ * other consumers. Runs on the client's own thread like completion callbacks, or on the handler's thread if nothing
+ * could be sent. `task` and `result` are valid until the callback returns. The callback may submit operations but must
+ * not make blocking calls. */
 typedef void (*tarry_settled_fn)(void *arg, const struct tarry_task *task, const struct tarry_result *result);
 /* Options of tarry_consumer_open. 0 and NULL mean the default, except for the queues. */
 struct tarry_consumer_options {
@@ -69,8 +70,9 @@ struct tarry_consumer_options {
     /* NULL: the program fetches tasks with tarry_consumer_next. Otherwise the consumer starts a thread that calls
      * the handler for one task at a time. The handler may make blocking calls. It cannot close its consumer. */
     tarry_handler_fn handler;
-    void *arg;                /* passed to `handler` and `settled` */
-    tarry_settled_fn settled; /* receives the broker's answer to each verdict; NULL: the answers are not reported */
+    void *arg; /* passed to `handler` and `settled` */
+    tarry_settled_fn
+        settled; /* receives the broker's answer to each verdict of the handler; NULL: the answers are not reported */
     /* Limits tarry_consumer_open; TARRY_FOREVER: waits until a broker accepts or refuses the consumer. */
     struct tarry_call call;
     uint64_t reserved[6]; /* for later versions; must be 0 */
@@ -98,8 +100,8 @@ TARRY_API TARRY_MUST_USE int tarry_consumer_open(tarry_client *client, const str
  *   TARRY_E_CALLBACK  called from a completion callback with a wait_ms other than 0 */
 TARRY_API TARRY_MUST_USE int tarry_consumer_next(tarry_consumer *consumer, uint64_t wait_ms,
                                                  const struct tarry_task **out_task);
-/* Waits like tarry_consumer_next for the first task, then adds those that have arrived already, up to `max` in all.
- * The caller frees each task. */
+/* Waits like tarry_consumer_next for one task. Returns this task and further tasks that have already arrived, at most
+ * `max` in all. The caller frees each task. */
 TARRY_API TARRY_MUST_USE int tarry_consumer_next_batch(tarry_consumer *consumer, uint64_t wait_ms,
                                                        const struct tarry_task **out_tasks, size_t max,
                                                        size_t *out_count);

@@ -61,12 +61,13 @@ struct tarry_view {
     struct tarry_source source;
     const void *properties; /* properties of another protocol's message, such as AMQP; NULL: none */
     size_t properties_size;
-    /* state "shared": the shares that are live, or whose ends are remembered */
+    /* shares of a task in the state "shared": shares that are live, and shares whose end the broker still remembers */
     const struct tarry_share *shares;
     size_t share_count;
     uint64_t spread_ms; /* how much later than requested the task is due (spread_ms of struct tarry_policy) */
     const char *serial; /* serial name (struct tarry_schedule_options); NULL: none, or the task has ended */
-    /* The task's own settings (struct tarry_schedule_options); 0: those of its queue, or the task has ended. */
+    /* The task's own settings (struct tarry_schedule_options). 0: the task uses the setting of its queue, or the task
+     * has ended. */
     uint64_t backoff_ms;
     uint64_t lease_ms;
     uint32_t max_attempts;
@@ -208,7 +209,7 @@ struct tarry_broker_stats {
     uint32_t epoch;
     uint64_t now_ms;
     uint64_t uptime_ms;
-    uint64_t appended; /* log positions (bytes): end of the log, in memory or on disk */
+    uint64_t appended; /* end of the log, in memory or on disk; a log position counts bytes */
     /* end of the durable log */
     uint64_t durable;
     /* the index contains the log below this position */
@@ -239,7 +240,7 @@ struct tarry_broker_stats {
     uint64_t archived_segments;
     uint64_t archive_bytes;
     uint64_t archive_oldest_ms; /* end time of the oldest archived segment; 0: the archive is empty */
-    uint64_t archive_held;      /* number of archived segments that a hold protects from pruning */
+    uint64_t archive_held;      /* number of archived segments that the operator has protected from pruning */
     const char *archive_error;  /* why the broker cannot archive segments now; "": no error */
     uint64_t disk_free_bytes;   /* free bytes of the data directory's file system */
     uint64_t disk_size_bytes; /* size of the data directory's file system in bytes; 0: the broker does not report it */
@@ -285,8 +286,8 @@ TARRY_API void tarry_stats_free(struct tarry_stats_view *view);
 
 /* Progress of one job of a queue. A plain value. */
 struct tarry_job_view {
-    /* false: the job ended before the broker's last start, or more than 64 jobs ago, and the other fields are
-     * invalid */
+    /* false: the other fields are invalid. The broker forgets a job when it starts again, and when 64 newer jobs have
+     * run. */
     bool known;
     bool running;
     uint64_t done; /* tasks that the job has ended or requeued so far */
@@ -306,9 +307,9 @@ struct tarry_answer {
     size_t size; /* bytes */
     struct tarry_source source;
 };
-/* Asks a question as a packed tarry.Request of `size` bytes, for programs that have the messages of tarry.proto:
- * they see every field, also one that is newer than this header. The body is a Get, List, Queues, Stats, Calendar or
- * Pair (STATUS); the library sets the other fields. Blocks. The caller frees *out_answer. */
+/* Sends `request`, a packed tarry.Request of `size` bytes, and returns the packed reply. It serves programs that use
+ * the messages of tarry.proto: they can read fields that are newer than this header. The body is a Get, List, Queues,
+ * Stats, Calendar or Pair (STATUS); the library sets the other fields. Blocks. The caller frees *out_answer. */
 TARRY_API TARRY_MUST_USE int tarry_question(tarry_client *client, const void *request, size_t size,
                                             const struct tarry_call *call, struct tarry_answer **out_answer,
                                             char out_message[TARRY_MESSAGE_SIZE]);

@@ -37,12 +37,12 @@ TARRY_API int tarry_client_fd(tarry_client *client);
  * callbacks remain, the descriptor becomes readable again, also for edge-triggered loops. *out_count (may be NULL)
  * receives the number of callbacks that ran.
  *
- * Any thread; a second thread waits for the first. Callbacks may make blocking calls, which delay the other
- * callbacks. They must not call tarry_dispatch or close their client or a consumer (TARRY_E_CALLBACK).
- * TARRY_E_ARGUMENT: the client was opened without tarry_options.dispatch.
+ * Any thread; a second thread waits for the first. Callbacks may make blocking calls, which delay the other callbacks.
+ * They must not call tarry_dispatch or close their client or a consumer (TARRY_E_CALLBACK). TARRY_E_ARGUMENT: the
+ * client was opened without tarry_options.dispatch.
  *
- * tarry_consumer_close runs the callbacks that its consumer waits for. tarry_close runs those that remain. Both use
- * the closing thread. */
+ * tarry_consumer_close runs the waiting callbacks of its consumer on the thread that closes the consumer. tarry_close
+ * runs all remaining callbacks on the thread that closes the client. */
 TARRY_API int tarry_dispatch(tarry_client *client, size_t max, size_t *out_count);
 
 enum tarry_event_kind {
@@ -58,11 +58,11 @@ struct tarry_event {
     const char *url;     /* the address as given to tarry_open; never NULL */
     const char *message; /* one sentence; never NULL. The wording of TARRY_LOG may change */
 };
-/* tarry_options.on_event is called for each event, in order, on the client's own thread or inside tarry_dispatch.
- * Calls may begin before tarry_open returns and end before tarry_close returns. The callback may submit operations.
- * On the client's thread a blocking call is refused (TARRY_E_CALLBACK). Repeated failures to connect for the same
- * reason are reported at most every 10 s. If 256 events wait, later ones are dropped, and a TARRY_LOG event has
- * their number. The library itself writes no log. */
+/* tarry_options.on_event is called for each event, in order, on the client's own thread or inside tarry_dispatch. Calls
+ * may begin before tarry_open returns and end before tarry_close returns. The callback may submit operations. On the
+ * client's thread a blocking call is refused (TARRY_E_CALLBACK). Repeated failures to connect for the same reason are
+ * reported at most every 10 s. At most 256 events wait; the library drops further events, and a TARRY_LOG event reports
+ * the number of dropped events. The library itself writes no log. */
 
 #ifdef __cplusplus
 }

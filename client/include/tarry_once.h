@@ -51,20 +51,21 @@ TARRY_API char *tarry_commit_id_format(const struct tarry_commit_id *id, char te
 /* Parses the text that tarry_commit_id_format writes. TARRY_INVALID: `text` is anything else. */
 TARRY_API TARRY_MUST_USE int tarry_commit_id_parse(const char *text, struct tarry_commit_id *out_id);
 
-/* Gives the commit a name before it is run or submitted. Operations may be added before or after. The call may
- * request a producer number from the broker, so it blocks: TARRY_E_TIMEOUT, TARRY_E_NO_BROKER, TARRY_E_CALLBACK.
- * TARRY_E_ARGUMENT: the commit has a name already. The next run or submission uses the name up; tarry_commit_clear
- * discards it. `out_message` may be NULL. */
+/* Gives the commit a name before it is run or submitted. Operations may be added before or after. The call may request
+ * a producer number from the broker, so it blocks: TARRY_E_TIMEOUT, TARRY_E_NO_BROKER, TARRY_E_CALLBACK.
+ * TARRY_E_ARGUMENT: the commit has a name already. The name is valid for one run or submission; tarry_commit_clear
+ * discards the name. `out_message` may be NULL. */
 TARRY_API TARRY_MUST_USE int tarry_commit_prepare(tarry_commit *commit, const struct tarry_call *call,
                                                   struct tarry_commit_id *out_id, char out_message[TARRY_MESSAGE_SIZE]);
 
-/* Gives the commit a name under which this or another process may have sent it before. It must have the same
- * operations as then. If it took effect before, the broker does not execute it again, and its results are those of
- * the first execution. TARRY_E_PROTOCOL: the number of results differs from the number of operations. Does not
- * block.
+/* Gives the commit a name under which this or another process may have sent it before. The commit must have the same
+ * operations as the earlier one. If the earlier commit took effect, the broker does not execute the commit again, and
+ * its results are those of the first execution. TARRY_E_PROTOCOL: the number of results differs from the number of
+ * operations. Does not block.
  *
- * The later run may return TARRY_FORGOTTEN: the broker did not execute it, and whether it took effect before is
- * unknown. It may return TARRY_E_ABANDONED: tarry_commit_ask came before the commit, so the broker refuses it. */
+ * Running the commit may return TARRY_FORGOTTEN: the broker did not execute it now, and whether it took effect earlier
+ * is unknown. Running it may return TARRY_E_ABANDONED: a tarry_commit_ask for this name reached the broker first, so
+ * the broker refuses the commit. */
 TARRY_API TARRY_MUST_USE int tarry_commit_resume(tarry_commit *commit, const struct tarry_commit_id *id);
 
 /* Writes the name of the commit that carried the operation of `result`. TARRY_E_ARGUMENT: the operation was never

@@ -38,7 +38,7 @@ TARRY_API const char *tarry_replication_name(enum tarry_replication replication)
 struct tarry_pair_view {
     enum tarry_role role;
     uint32_t epoch;      /* epoch in which this broker leads or follows */
-    uint32_t node;       /* 0: this broker founded the cluster; 1: it joined the cluster */
+    uint32_t node;       /* number of this broker in the pair; 0: it founded the cluster; 1: it joined the cluster */
     const char *cluster; /* cluster id, hexadecimal */
     const char *member;  /* id of the data directory, hexadecimal */
     const char *url;     /* address that other nodes use for this broker */
@@ -55,13 +55,14 @@ struct tarry_pair_view {
     uint64_t appended; /* end of this broker's log; log positions count bytes */
     /* end of this broker's durable log */
     uint64_t durable;
-    uint64_t committed;   /* end of the log that is durable wherever the replication mode requires it */
+    uint64_t
+        committed; /* end of the log that is durable on all nodes on which the replication mode requires durability */
     uint64_t applied;     /* answers of this broker show the log up to this position */
     uint64_t copied_size; /* TARRY_COPYING: bytes of the snapshot received so far */
     /* TARRY_COPYING: size of the snapshot in bytes */
     uint64_t copy_size;
     /* The fields from here to lag_ms describe the other node of the pair. */
-    bool has_peer; /* false: the peer_ and lag_ fields are invalid */
+    bool has_peer; /* whether the other node of the pair is known; if false, the peer_ and lag_ fields are invalid */
     const char *peer_url;
     const char *peer_member; /* id of the peer's data directory; "": the peer has never answered */
     uint64_t peer_heard_ms;  /* time of the last message from the peer; 0: never */
@@ -88,9 +89,11 @@ struct tarry_pair_view {
     uint64_t peer_copied_size; /* primary whose follower fetches a snapshot: bytes that the follower has received */
     /* primary whose follower fetches a snapshot: the snapshot's size in bytes; 0: no snapshot is fetched */
     uint64_t peer_copy_size;
-    /* Estimated time until the follower has the snapshot or the frames it lacks. 0: very short, or not known. */
+    /* Estimated time in milliseconds until the follower has the snapshot or the frames that it lacks. 0: the follower
+     * lacks little, or the time is not known. */
     uint64_t left_ms;
-    /* Primary: when it took over from the node that it followed before. 0: it has led since it started. */
+    /* Primary: time when this broker took over from the other node. 0: this broker has been the primary since its
+     * start. */
     uint64_t took_over_ms;
 };
 
@@ -122,7 +125,8 @@ TARRY_API void tarry_pair_free(struct tarry_pair_view *view);
 /* Statement of the operator about the peer, for a pair without a coordinator. The brokers record it. */
 enum tarry_assertion {
     TARRY_ASSERT_NOTHING = 0,
-    /* The peer is stopped, and has not served alone since this broker was in sync. If this is wrong, tasks are lost. */
+    /* The operator states that the peer is stopped, and that the peer has not served alone after the last time when
+       both nodes were in sync. If this is wrong, tasks are lost. */
     TARRY_PEER_IS_STOPPED = 1,
     TARRY_FORCE = 2 /* promote even if changes that the peer has acknowledged are lost */
 };
@@ -136,9 +140,10 @@ TARRY_API TARRY_MUST_USE int tarry_promote(tarry_client *client, enum tarry_asse
  * current status. The caller frees *out_view. */
 TARRY_API TARRY_MUST_USE int tarry_demote(tarry_client *client, const struct tarry_call *call,
                                           struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]);
-/* Returns the coordinator's record of the pair, in out_view->record. `writes`: the record was lost or set back to an
- * old version, so the broker writes it again and then restarts itself. If the broker is not the primary, this needs
- * the assertion TARRY_PEER_IS_STOPPED. TARRY_NOT_DONE: the message has the reason. The caller frees *out_view. */
+/* Returns the coordinator's record of the pair, in out_view->record. If `writes` is true, the broker also writes the
+ * record again, and restarts itself; use this after the record was lost or set back to an old version. If `writes` is
+ * true and the broker is not the primary, `assertion` must be TARRY_PEER_IS_STOPPED. TARRY_NOT_DONE: the message has
+ * the reason. The caller frees *out_view. */
 TARRY_API TARRY_MUST_USE int tarry_pair_record(tarry_client *client, bool writes, enum tarry_assertion assertion,
                                                const struct tarry_call *call, struct tarry_pair_view **out_view,
                                                char out_message[TARRY_MESSAGE_SIZE]);
