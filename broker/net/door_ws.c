@@ -11,9 +11,9 @@
 static_assert(DOOR_FRAME_MAX == 1048576 && REQUEST_SIZE_MAX == 16777216, "the messages below state these limits");
 
 #define FIRST_CAPACITY (16u << 10)
-#define KEPT_OF_REFUSED                                                                                                \
-    64u /* number of bytes of a refused request that the door keeps: enough for the SP backtrace, which the refusal    \
-           must repeat */
+/* Number of bytes of a refused request that the door keeps: enough for the SP backtrace, which the refusal must
+ * repeat. */
+#define KEPT_OF_REFUSED 64u
 #define DOOR_SECRET_MAX 64u /* a longer secret of a session is never valid */
 
 bool ws_is_paused(const struct connection *connection) {
