@@ -1,5 +1,6 @@
-/* candidacy.c: how a node becomes the leader (R6). It must be in sync, and its log must reach the high water. It first
- * makes its fence durable, and then claims by compare-and-set.
+/* candidacy.c: how a node becomes the leader (R6). The node must be in sync, and its log must reach the record's
+ * `high_water`. The node first makes its fence durable: it will refuse the old leader's epoch. Then it claims by a
+ * compare-and-set of the record.
  *
  * The fence comes before the claim. Once the fence is durable, this node acknowledges nothing more to the old leader.
  * To acknowledge anything later, the old leader must first change the record to one without this node. Of two
@@ -14,7 +15,7 @@ static void fence(struct pair *pair, struct pair_effects *out) {
     pair->epoch = epoch > pair->hard_state.floor ? epoch : pair->hard_state.floor;
     pair->hard_state.floor = pair->epoch;
     if (!pair->writing_state)
-        pair_write_state(pair, out); /* a write that was requested before will include the fence */
+        pair_write_state(pair, out); /* a write that this step has already requested will include the fence */
 }
 
 void candidacy_begin(struct pair *pair, struct pair_effects *out) {

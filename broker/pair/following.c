@@ -37,7 +37,8 @@ static void send(struct pair *pair, struct pair_effects *out) {
 }
 
 void following_ask(struct pair *pair, struct pair_effects *out) {
-    if (pair->writing_state || pair->cutting) return; /* noted() or following_durable() will send the question later */
+    if (pair->writing_state || pair->cutting)
+        return; /* the question is sent when the write of the hard state or the cut of the log has ended */
     pair->serial++;
     send(pair, out);
 }
@@ -53,7 +54,8 @@ bool pair_asks_the_same(const struct pair *pair) {
 /* Asks again after a silence. An unchanged question keeps its serial, because its answer may be on its way. If each
  * silence changed the serial, a follower would never accept an answer that is slower than the timeout. */
 void following_remind(struct pair *pair, struct pair_effects *out) {
-    if (pair->writing_state || pair->cutting) return; /* noted() or following_durable() will send the question later */
+    if (pair->writing_state || pair->cutting)
+        return; /* the question is sent when the write of the hard state or the cut of the log has ended */
     if (!pair_asks_the_same(pair)) pair->serial++;
     send(pair, out);
 }
@@ -66,7 +68,7 @@ bool pair_takes(const struct pair *pair, const struct pair_message *answer) {
     return is_news(pair, answer) && answer->kind == PAIR_FRAMES && answer->epoch == pair->hard_state.floor;
 }
 
-/* Format of the text after "the other node leads epoch N: ". */
+/* Message for pair_say_epoch. The log shows it after "the other node leads epoch N: ". */
 static const char both_served_alone[] =
     "this node has served alone, and so has the other one. Each may have acknowledged changes that the other lacks, so "
     "this node does not follow. The changes that it acknowledged alone are only on its disk. Stop this node, move its "
@@ -83,7 +85,8 @@ static void promise(struct pair *pair, const struct pair_message *answer, struct
     pair->hard_state.floor = answer->epoch;
     bool is_recorded = !pair->by_operator;
     if (is_recorded && answer->epoch > pair->hard_state.recorded) pair->hard_state.recorded = answer->epoch;
-    /* in_sync was about the leader's former disk, so it is no longer true. */
+    /* The other node now has another disk, and this node was in sync only with the former disk. So this node is no
+     * longer in sync. */
     if (answer->another) pair->hard_state.in_sync = false;
     pair->word = answer->word;
     pair->adopts = true;
@@ -91,7 +94,7 @@ static void promise(struct pair *pair, const struct pair_message *answer, struct
 }
 
 void following_durable(struct pair *pair, struct pair_effects *out) {
-    if (!pair->cutting) return; /* the position belongs to no cut; the next question reports the new end of the log */
+    if (!pair->cutting) return; /* the log has become durable without a cut; the next question reports its new end */
     pair->cutting = false;
     following_ask(pair, out);
 }
@@ -105,9 +108,10 @@ static void end_ahead(struct pair *pair, struct pair_effects *out) {
              out);
 }
 
-/* Cuts the log where the leader says. By their epochs, two logs can be compared only if each epoch was led once. If an
- * epoch was led twice, the cut would leave frames that differ, and the leader would request the same cut again. The
- * frames that were cut off may have been acknowledged. */
+/* Cuts this node's log at the position that the leader's answer names. The leader computed the position from the epochs
+ * of both logs, which is right only if each epoch had one leader. If two nodes led the same epoch, the logs would still
+ * differ after the cut, and the leader would request the same cut again. So this run ends without a cut, because the
+ * frames to be cut off may have been acknowledged. */
 static void following_cut(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     bool is_twice = answer->differs || answer->end >= pair->durable;
     if (is_twice) {
@@ -125,8 +129,9 @@ static void following_cut(struct pair *pair, const struct pair_message *answer, 
     }
 }
 
-/* R8: ends this run, so that the next one fetches a snapshot. All commits of this node's log must lie before the
- * beginning of the leader's log. Otherwise the two logs would share a position that the leader still has. */
+/* R8: ends this run, so that the next one fetches a snapshot. If this node has committed frames at or behind the
+ * beginning of the leader's log, the leader lacks these frames. A snapshot would then lose them, so end_ahead reports
+ * an error instead. */
 static void following_fetch(struct pair *pair, uint64_t leader_start, struct pair_effects *out) {
     if (leader_start <= pair->committed) {
         end_ahead(pair, out);
@@ -134,8 +139,8 @@ static void following_fetch(struct pair *pair, uint64_t leader_start, struct pai
     }
     pair->role = PAIR_ENDED;
     if (pair->by_operator &&
-        pair->hard_state.in_sync) { /* make the loss of in_sync durable now: if the snapshot never arrives, a later
-                                       PAIR_ASSERT would rely on a wrong in_sync */
+        pair->hard_state.in_sync) { /* in_sync must be false on disk before the snapshot is fetched: if the snapshot
+                                       never arrives, a later PAIR_ASSERT would rely on a wrong in_sync */
         pair->hard_state.in_sync = false;
         pair_write_state(pair, out);
     }
@@ -174,11 +179,11 @@ void following_answered(struct pair *pair, const struct pair_message *answer, st
     if (pair->asserting != 0 && leads) {
         operator_refuse(pair, answer->epoch, out);
         if (answer->kind == PAIR_PROMISE && pair->hard_state.alone)
-            return; /* operator_refuse has reported the reason */
+            return; /* operator_refuse has already told the operator why this node does not lead */
     }
     if (answer->kind == PAIR_NOT_LEADING) {
         if (!pair->by_operator || answer->epoch != 0)
-            return;      /* the leader no longer has the question, and the node asks again later */
+            return;      /* the leader has dropped the question, so this node asks again later */
         pair->epoch = 0; /* this node follows no leader */
         pair->seen = 0;
         if (pair->asserting == 0)
@@ -208,8 +213,8 @@ static bool may_claim(const struct pair *pair) {
     return is_member && pair->durable >= pair->record.high_water;
 }
 
-/* Returns whether PAIR_FORCE may claim: the leader, which the operator says is stopped, has not claimed since the
- * command. */
+/* Returns whether PAIR_FORCE may claim. False: a node has claimed a new epoch since the operator's command, so the
+ * other node is not stopped. */
 static bool may_force(const struct pair *pair) {
     return pair->forcing && pair->record.epoch == pair->forced_epoch;
 }
@@ -219,7 +224,8 @@ static bool may_force(const struct pair *pair) {
  * compare-and-set decides. */
 void following_record(struct pair *pair, bool is_leader_present, struct pair_effects *out) {
     if (pair->impatient && pair->heeds && !pair->asks_presence) {
-        pair_read(pair, out); /* the last read had another purpose and did not ask for presence, so read again */
+        pair_read(pair, out); /* the last read of the record did not ask whether the leader is present at the
+                                 coordinator, so read again */
         return;
     }
     bool is_impatient = pair->impatient && !(pair->heeds && is_leader_present);
@@ -228,7 +234,7 @@ void following_record(struct pair *pair, bool is_leader_present, struct pair_eff
         pair_say("the other node is not stopped: it has become the leader in the meantime. Nothing was changed", out);
     pair->impatient = pair->forcing = false;
     if (pair->version == 0 || pair->writing_state || pair->cutting)
-        return; /* the next silence reads the record again */
+        return; /* the record is read again when PAIR_SILENT is reported again */
     if (pair->record.leader == pair->self)
         pair_consider(pair, out); /* a claim of an earlier run has succeeded, although its outcome was unknown */
     else if (is_impatient && is_forced)

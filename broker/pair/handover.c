@@ -3,10 +3,11 @@
  *   command ──► STOPPING ── all writes have ended ──► HANDING ── the follower has the whole log ──► PAIR_TAKE_OVER
  *                  └──── the follower is silent, or PAIR_RESUME: the leader accepts writes again ◄──┘      │
  *                                                                                                          ▼
- *   with a coordinator: the follower claims, and the record tells this node    without: it proposes, this promises
+ *   with a coordinator: the follower claims, and the record tells this node    without: it proposes, this node promises
  *
- * Safety does not depend on the stop of the writes. The follower counts until it has fenced, and confirms nothing after
- * that. So a leader may accept writes again at any time before it has promised, and loses nothing. */
+ * Safety does not depend on the stop of the writes. The leader waits for the follower until the follower has fenced
+ * this epoch, and a follower that has fenced confirms nothing more. So the leader may accept writes again at any time
+ * before it has promised the follower's epoch, and loses nothing. */
 #include "pair_parts.h"
 
 void handover_begin(struct pair *pair, struct pair_effects *out) {
@@ -27,7 +28,8 @@ void handover_stopped(struct pair *pair, uint64_t end, struct pair_effects *out)
     if (pair->role != PAIR_LEADING || pair->handing != PAIR_STOPPING) return;
     pair->handing = PAIR_HANDING;
     pair->stop = end;
-    pair->counted = true; /* the follower counts until it leads or writes resume */
+    pair->counted = true; /* the leader waits for the follower until the follower leads or writes resume, also in
+                             asynchronous mode */
     leading_advance(pair, out);
 }
 
@@ -53,5 +55,5 @@ void handover_give_up(struct pair *pair, struct pair_effects *out) {
     }
     pair->handing = PAIR_KEEPING;
     pair_push(out, PAIR_TAKE_WRITES);
-    leading_advance(pair, out); /* in asynchronous mode the follower does not count any more */
+    leading_advance(pair, out); /* in asynchronous mode the leader no longer waits for the follower */
 }

@@ -1,8 +1,9 @@
-/* leading.c: decides when the leader may acknowledge (R3), and which nodes count (R4, R5).
+/* leading.c: decides when the leader may acknowledge (R3), and for which nodes it waits before it acknowledges (R4,
+ * R5).
  *
- * The other node counts from before the compare-and-set that adds it is sent. It counts until a compare-and-set that
- * removes it is definitely done. To wait for a node without need is safe; not to wait for a node that counts is unsafe.
- */
+ * The leader waits for the other node before it sends the compare-and-set that adds that node to the record. It stops
+ * waiting only when a compare-and-set that removes the node has definitely succeeded. Waiting longer than necessary is
+ * safe, but stopping too early could lose acknowledged commits. */
 #include "pair_parts.h"
 
 static uint8_t bit(uint8_t node) {
@@ -20,8 +21,8 @@ static bool is_idle(const struct pair *pair) {
     return pair->change == PAIR_NO_CHANGE && !pair->reading && !pair->writing_state;
 }
 
-/* Returns whether strict mode (`--solo-after never`) makes the other node count, whatever the record says. An
- * operator's PAIR_SOLO suspends that. */
+/* Returns whether strict mode (`--solo-after never`) makes the leader wait for the other node, whatever the record
+ * says. An operator's PAIR_SOLO suspends strict mode. */
 static bool must_count(const struct pair *pair) {
     return !pair->by_operator && !pair->may_lead_alone && !pair->is_async && !pair->solo;
 }
@@ -108,7 +109,7 @@ static void proposed(struct pair *pair, const struct pair_message *question, str
 }
 
 static bool has_promised(const struct pair *pair, const struct pair_message *question) {
-    return question->floor == pair->epoch; /* a higher floor means that the other node has fenced this epoch */
+    return question->floor == pair->epoch; /* a higher floor means that the other node now refuses this epoch */
 }
 
 static const char fenced[] =
@@ -138,7 +139,9 @@ void leading_asked(struct pair *pair, const struct pair_event *event, struct pai
     /* A node that has served alone does not follow until an operator commands PAIR_YIELD. */
     bool never_follows = pair->by_operator && question->alone;
     bool is_deposed = pair->by_operator ? operator_is_deposed(pair, question) : is_fenced;
-    if (question->another) pair->acked = 0; /* the former disk's position no longer counts */
+    if (question->another)
+        pair->acked = 0; /* the question comes from another disk, so the position that the former disk has stored is no
+                            longer valid */
     if (is_fenced && question->kind == PAIR_PROPOSE && handover_is_ready(pair) && !pair->writing_state) {
         proposed(pair, question, out);
         return;
@@ -161,8 +164,8 @@ void leading_asked(struct pair *pair, const struct pair_event *event, struct pai
 
 void leading_changed(struct pair *pair, struct pair_effects *out) {
     pair->change = PAIR_NO_CHANGE;
-    /* A hand-over continues. In asynchronous mode leading_advance adds the other node again, because the record had
-     * changed. */
+    /* A hand-over continues, although the changed record may lack the other node. In asynchronous mode leading_advance
+     * then adds the other node again. */
     bool goes_on = pair->handing == PAIR_HANDING;
     if (leading_has_member(pair) || goes_on)
         leading_advance(pair, out);
@@ -175,7 +178,8 @@ void leading_record(struct pair *pair, bool is_newer, struct pair_effects *out) 
         pair_end(pair, "another node leads", out);
     } else if (pair->change == PAIR_NO_CHANGE) {
         return;
-    } else if (is_newer) { /* the compare-and-set has succeeded, or cannot succeed any more */
+    } else if (is_newer) { /* the record is newer, so the compare-and-set that was under way has succeeded or can no
+                              longer succeed */
         leading_changed(pair, out);
     } else {
         change(pair, pair->change,
@@ -222,9 +226,10 @@ uint64_t pair_question(const struct pair *pair) {
     return pair->counted ? pair->stamp + 1 : 0;
 }
 
-/* Returns the newest stamp that the follower has confirmed; UINT64_MAX if the follower does not count. A confirmed
- * answer that was sent after a question arrived proves that the follower had not fenced by then. So no other node led
- * before. */
+/* Returns the newest answer number (`stamp`) that the follower has confirmed; UINT64_MAX if the leader does not wait
+ * for the follower. Assume that an answer was sent after a client's request arrived, and the follower has confirmed it.
+ * Then the follower had not yet fenced this epoch when the request arrived. So this node was the only leader at that
+ * time. */
 uint64_t pair_confirmed(const struct pair *pair) {
     return pair->counted ? pair->seen : UINT64_MAX;
 }

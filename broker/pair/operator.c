@@ -61,16 +61,17 @@ void operator_claim(struct pair *pair, struct pair_effects *out) {
 }
 
 /* Returns whether the other node ends this leader's epoch. If this node has not served alone, the other node has all
- * acknowledged commits and may have more, so this node follows. If both nodes have served alone, neither can follow,
- * and one of two leaders must stop. Only a leader or a candidate sends a proposal. A node that does not lead and has
- * served alone does not stop such a leader, because then no node would lead. */
+ * acknowledged commits and may have more, so this leader stops. If both nodes have served alone, neither can follow.
+ * Then this leader stops only for a proposal, because only a leader or a candidate sends one. If it also stopped for
+ * other messages, no node might lead. */
 bool operator_is_deposed(const struct pair *pair, const struct pair_message *other) {
     bool both_alone = other->alone && pair->hard_state.alone;
     return !both_alone || other->kind == PAIR_PROPOSE;
 }
 
 void operator_propose(struct pair *pair, struct pair_effects *out) {
-    if (pair->role == PAIR_CANDIDATE && pair->asserting != 0) return; /* the other node may still answer the question */
+    if (pair->role == PAIR_CANDIDATE && pair->asserting != 0)
+        return; /* this node has asked the other node for the operator's command, and the answer may still arrive */
     if (pair->role == PAIR_CANDIDATE)
         ask_promise(pair, out);
     else if (!pair->writing_state && !pair->cutting)
@@ -105,8 +106,8 @@ static const char stranger[] =
 static const char stranger_behind[] = "the other node does not know this node's disk, and does not follow it; this "
                                       "node may lack acknowledged changes. 'tarry status' for the other node says why";
 
-/* Returns whether the other node's disk is unknown, so that its promise proves nothing to this node. A node that has
- * served alone needs no promise, because it has all commits. */
+/* Returns whether the other node has a new disk, which may lack acknowledged commits. This node then does not rely on
+ * that node's promise. A node that has served alone needs no promise, because it has all commits. */
 static bool is_unproved(const struct pair *pair, const struct pair_message *other) {
     return other->another && !pair->hard_state.alone;
 }
@@ -214,7 +215,7 @@ void operator_answered(struct pair *pair, const struct pair_message *answer, str
 
 /* ---- an operator's commands */
 
-/* Format of the text after "the other node leads epoch N: ". */
+/* Message for pair_say_epoch. The log shows it after "the other node leads epoch N: ". */
 static const char refused[] =
     "the other node answers, so it is not stopped, and two primaries would each acknowledge changes that the other "
     "lacks. Nothing was changed. 'tarry status' says what each node needs; 'tarry promote' without --peer-is-stopped "
@@ -234,7 +235,7 @@ static const char has_served_alone[] =
 
 void operator_go_on(struct pair *pair, const struct pair_message *other, struct pair_effects *out) {
     enum pair_word word = pair->asserting;
-    /* operator_go_on is called again when the write or the cut has ended. */
+    /* While the hard state is written or the log is cut, the command waits; operator_go_on is called again later. */
     if (word == 0 || pair->writing_state || pair->cutting) return;
     pair->asserting = 0;
     if (other != NULL && other->alone && word != PAIR_FORCE) {
@@ -247,8 +248,9 @@ void operator_go_on(struct pair *pair, const struct pair_message *other, struct 
         operator_assert(pair, word, out);
 }
 
-/* Repeats the question that a command waits for. A new question would start the timeout of its answer again. Then a
- * node whose link to the other is cut would never lead while an operator repeats the command within the timeout. */
+/* Sends again the question that a waiting command has sent. It keeps the serial, so that the timeout of the answer does
+ * not start again. Otherwise an operator who repeats the command within the timeout would keep this node from leading
+ * for ever, if the other node cannot be reached. */
 static void remind(struct pair *pair, struct pair_effects *out) {
     if (pair->role == PAIR_CANDIDATE)
         pair_push(out, PAIR_ASK)->message = operator_proposal(pair);
@@ -289,7 +291,8 @@ static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_eff
     } else if (!pair->by_operator) {
         pair->forcing = word == PAIR_FORCE;
         pair->forced_epoch = pair->record.epoch;
-        pair->impatient = true; /* the record will say which nodes are in sync */
+        pair->impatient =
+            true; /* read the record, which shows the nodes that are in sync, and claim if this node is one of them */
         pair->heeds = false;
         pair_read(pair, out);
     } else if (word == PAIR_ASSERT && !pair->hard_state.in_sync && !pair->hard_state.alone) {

@@ -95,8 +95,8 @@ static const char older_record[] =
     "backup, or the record belongs to another pair. No node takes over with it. Run 'tarry pair record --write' for "
     "the node that leads or led last";
 
-/* Handles a lost or outdated record. This node neither fences nor claims because of it. It may still follow the other
- * node, which may lead. */
+/* Handles a read that found no record, or a record older than one that this node has seen. This node neither fences nor
+ * claims by such a read. A node that does not know the leader follows the other node, which may lead. */
 static void record_lost(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
     pair->impatient = pair->forcing = false;
     if (pair->role == PAIR_LOOKING) {
@@ -155,7 +155,7 @@ static void record_read(struct pair *pair, const struct pair_event *event, struc
 /* Handles a claim that has succeeded. The hard state must note it durably before this node writes in the epoch, because
  * a later run must know of it. */
 void pair_claimed(struct pair *pair, struct pair_effects *out) {
-    if (pair->writing_state) return; /* when the write has ended, noted() calls this function again */
+    if (pair->writing_state) return; /* pair_claimed is called again when the write of the hard state has ended */
     if (remember(pair, pair->epoch))
         pair_write_state(pair, out);
     else
@@ -249,8 +249,10 @@ static void unanswered(struct pair *pair, bool refused_by_leader, struct pair_ef
 }
 
 static void changed(struct pair *pair, struct pair_effects *out) {
-    bool is_idle = pair->role == PAIR_ENDED ||
-                   pair->role == PAIR_FENCING; /* in these roles the node does not need the record now */
+    bool is_idle =
+        pair->role == PAIR_ENDED ||
+        pair->role ==
+            PAIR_FENCING; /* a node that leads no more, or that makes its fence durable, does not need the record now */
     if (pair->by_operator || is_idle) return;
     pair->reads_again = pair->reading;
     pair_read(pair, out);

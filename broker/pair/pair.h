@@ -33,13 +33,13 @@ enum pair_role {
                       other node its epoch */
 };
 
-/* State that survives a restart. It is durable before the node acts on it. A directory whose log was written outside a
- * pair gets {.floor = epoch of its last frame + 1, .alone = true}; a new, empty one gets zeros. With a coordinator
- * `alone` is always true: the record decides there, and if the coordinator is removed one day, no node can know whether
- * it served alone. */
+/* State that survives a restart. The node makes it durable before it acts on it. A directory that already has a log and
+ * joins a pair for the first time gets {.floor = epoch of its last frame + 1, .alone = true}. A new, empty directory
+ * gets zeros. With a coordinator `alone` is always true, because this state then does not note which node served alone;
+ * if the coordinator is removed later, the safe value is needed. */
 struct pair_hard_state {
-    uint32_t floor;    /* lowest epoch that this node takes part in: a promise of e sets e, a fence of e sets e + 1 (R2,
-                          R6, R7) */
+    uint32_t floor; /* lowest epoch that this node takes part in; a promise of epoch 5 sets it to 5, a fence of epoch 5
+                       sets it to 6 (R2, R6, R7) */
     uint32_t recorded; /* newest epoch that this node has seen in the coordinator's record, promised or led; 0: none
                           (F-31b) */
     /* The following members are used only without a coordinator. */
@@ -75,11 +75,11 @@ enum pair_message_kind {
     PAIR_PROMISE, /* answer, with epoch and serial: the follower must promise that epoch before it asks again */
     PAIR_CUT_TO,  /* answer, with epoch, serial and end: the follower's log is not a prefix of the leader's, and must be
                      cut at `end` (R8) */
-    PAIR_NOT_LEADING, /* answer, with serial, floor, led, alone and stranger: the sender does not lead. With epoch: it
-                         leads, but no longer has the question */
-    PAIR_PROPOSE,     /* question, with epoch, floor, serial, led and alone: the other node must promise that epoch, and
-                         then ask to follow (without a coordinator). A candidate sends it; also a leader that hears nothing,
-                         to learn whether the other node leads a later epoch */
+    PAIR_NOT_LEADING, /* answer, with serial, floor, led, alone and stranger: the sender does not lead (`epoch` is 0),
+                         or leads `epoch` but has dropped the question, so the follower must ask again */
+    PAIR_PROPOSE,     /* question, with epoch, floor, serial, led and alone, without a coordinator: the other node must
+                         promise that epoch, and then ask to follow. A candidate sends it. A leader that hears nothing also
+                         sends it, to learn whether the other node leads a later epoch. */
     PAIR_TAKE_OVER, /* answer, with epoch and serial: the follower has the whole log, the leader writes no more, so the
                        follower must lead */
     PAIR_RETIRED, /* answer, with epoch, serial and end: the leader's log begins at `end`, behind the last position that
@@ -105,18 +105,20 @@ struct pair_message {
     uint32_t floor;
     uint64_t serial; /* number of the question; the answer repeats it */
     uint64_t end;    /* durable */
-    uint64_t stamp;  /* FRAMES: number of the leader's answer; FOLLOW: number of the newest answer that the follower has
-                        seen (R3) */
+    uint64_t stamp;  /* PAIR_FRAMES: number of this answer. PAIR_FOLLOW: number of the newest answer that the follower
+                        has seen (R3) */
     uint64_t committed; /* the leader's */
     uint32_t led;
     bool alone;
-    bool in_sync;        /* FRAMES, without a coordinator: the requester has all acknowledged commits */
-    enum pair_word word; /* FOLLOW: PAIR_PROMOTE means that the node's operator wants it to lead. PROMISE: the command
-                            by which the leader leads (PAIR_ASSERT, PAIR_FORCE, or none); each node logs it */
-    bool stranger;       /* NOT_LEADING: the requester's disk is not the known one, and gets no promise (F-29) */
-    bool another; /* set by the receiver: the sender's disk is not the one that this node counted or followed last */
-    bool differs; /* CUT_TO, set by the receiver: its log differs from the leader's at `end`, although the epoch is the
-                     same (F-31d) */
+    bool in_sync; /* FRAMES, without a coordinator: the requester has all acknowledged commits */
+    enum pair_word
+        word;      /* PAIR_FOLLOW: PAIR_PROMOTE if the operator wants the sender to lead. PAIR_PROMISE: the operator's
+                      command by which the leader leads, PAIR_ASSERT or PAIR_FORCE; each node logs it. 0: no command */
+    bool stranger; /* NOT_LEADING: the requester's disk is not the known one, and gets no promise (F-29) */
+    bool another;  /* set by the receiver: the sender's disk is not the disk of the other node that the receiver last
+                      waited for or followed */
+    bool differs;  /* CUT_TO, set by the receiver: its log differs from the leader's at `end`, although the epoch is the
+                      same (F-31d) */
 };
 
 enum pair_event_kind {
@@ -133,17 +135,17 @@ enum pair_event_kind {
     PAIR_TOLD,    /* an operator's command, `word`; a refusal is a PAIR_SAY with the reason */
     PAIR_STOPPED, /* after PAIR_STOP_WRITES: all writes have ended; `end` is the end of the log */
     PAIR_CHANGED, /* the coordinator's watch says that the record may have changed */
-    PAIR_UNANSWERED, /* the newest question has failed: no answer arrived, or the connection was refused. `present`: the
-                        other node leads and refused this disk */
+    PAIR_UNANSWERED, /* the newest question has failed: no answer arrived, or the connection was refused. If `present`
+                        is true, the other node leads and refused this node's disk. */
 };
 struct pair_event {
     enum pair_event_kind kind;
     enum pair_outcome outcome;
     uint64_t version;
     struct pair_record record;
-    uint64_t end; /* STATE_WRITTEN, DURABLE, STOPPED: as described at the kind of event. ASKED: position at which the
-                     requester must cut its log if it does not fit; with `retired`: beginning of this node's log */
-    bool near;    /* ASKED: the requester lacks few enough frames that commits may wait for it */
+    uint64_t end; /* STATE_WRITTEN, DURABLE: durable end of this node's log. STOPPED: end of the log. ASKED: position at
+                     which the requester must cut its log, or, if `retired` is true, the beginning of this node's log */
+    bool near;    /* ASKED: the requester lacks so few frames that commits may wait for it */
     bool fits;    /* ASKED: the requester's log is a prefix of this node's, by chain hash (R2) */
     bool retired; /* ASKED: the requester's log does not fit, and this node has retired the frames to compare or to send
                    */
@@ -214,24 +216,25 @@ struct pair {
     uint64_t version;
     struct pair_record record;
     bool reading;
-    bool reads_again;        /* read once more, because the record changed after the present read began */
-    enum pair_change change; /* the change that a compare-and-set at `version` makes; its outcome is unknown. Without a
-                                coordinator: the change that a hard state makes, until that is known to be durable */
-    bool swapping;           /* the compare-and-set has neither an answer nor a failure yet */
-    bool impatient;          /* FOLLOWING: the record is being read in order to claim the lead */
-    bool heeds; /* do not claim while the coordinator shows the leader as present, because the leader is only silent */
+    bool reads_again; /* read once more, because the record changed after the present read began */
+    enum pair_change
+        change;     /* the change of the record that a compare-and-set at `version` makes and whose outcome is unknown.
+                       Without a coordinator: the change of the hard state that is not yet known to be durable */
+    bool swapping;  /* the compare-and-set has neither an answer nor a failure yet */
+    bool impatient; /* FOLLOWING: the record is being read in order to claim the lead */
+    bool heeds; /* the other node is only silent, so do not claim while the coordinator shows that node as present */
     bool asks_presence; /* the present read also asks for the leader's presence */
 
     /* leading */
-    bool counted;   /* the other node is in the maximal in-sync set (R3) */
+    bool counted;   /* this node acknowledges nothing that the other node has not stored (R3) */
     bool solo;      /* PAIR_SOLO: not strict until the other node is in sync again */
     uint64_t acked; /* durable end of the follower's log in this epoch; 0: not known yet */
     uint64_t stamp; /* number of the last answer that was sent */
     uint64_t seen;  /* newest stamp that the follower has confirmed */
     uint64_t begun; /* end of this node's log when the epoch began */
     enum pair_handing handing;
-    enum pair_word word; /* command by which this node (FOLLOWING: the other node) claims or leads; 0: by the record or
-                            a promise */
+    enum pair_word word; /* operator's command by which this node claims or leads; FOLLOWING: by which the other node
+                            leads. 0: the lead comes from the record or from a promise */
     uint64_t stop;       /* HANDING: end of the log */
 
     /* following */
@@ -239,15 +242,15 @@ struct pair {
     struct pair_message asked; /* the newest question, if it is a PAIR_FOLLOW or a leader's PAIR_PROPOSE */
     bool cutting;              /* a PAIR_CUT has not ended yet */
     bool adopts;               /* PAIR_WRITE_STATE: note the disk that answered last as the leader's disk */
-    bool forcing; /* PAIR_FORCE: the record is being read in order to claim in any case, unless its epoch is not
-                     forced_epoch */
+    bool forcing; /* PAIR_FORCE: the record is being read, and then this node claims, whichever nodes are in sync. It
+                     does not claim if the record's epoch is not forced_epoch, because another node has then claimed. */
     uint32_t forced_epoch;
-    bool wants; /* PAIR_PROMOTE: this node must lead as soon as no commit is lost by that */
-    enum pair_word
-        asserting; /* without a coordinator: the operator's assertion that the other node is stopped. That node is asked
-                      first; the command is carried out unless it answers as a leader. 0: none */
-    uint32_t heard; /* highest floor that the other node has reported */
-    uint64_t told;  /* committed position that the leader reported last */
+    bool wants;               /* PAIR_PROMOTE: this node must lead as soon as no commit is lost by that */
+    enum pair_word asserting; /* without a coordinator: the operator's assertion that the other node is stopped
+                                 (PAIR_ASSERT …); 0: none. This node first asks the other node, and refuses the command
+                                 if that node answers as a leader. */
+    uint32_t heard;           /* highest floor that the other node has reported */
+    uint64_t told;            /* committed position that the leader reported last */
 };
 
 /* Starts the rules. `end` is the end of this node's log, verified and synced (R6). */
@@ -256,12 +259,14 @@ void pair_step(struct pair *pair, const struct pair_event *event, struct pair_ef
 
 /* Returns whether the frames of this answer may be written to the log (R2). Call it before PAIR_ANSWERED. */
 bool pair_takes(const struct pair *pair, const struct pair_message *answer);
-/* Returns whether this read found a record older than one that this node has seen, or no record although there was one
- * (F-31b). Such a read proves nothing; back off before the next read. */
+/* Returns whether this read shows that the record was lost (F-31b): the record is older than one that this node has
+ * seen, or is missing although this node has seen one. Decide nothing by such a read, and back off before the next
+ * read. */
 bool pair_is_lost(const struct pair *pair, const struct pair_event *event);
 /* Returns, for a leader, the position up to which replies that depend on it may be sent (R3). */
 uint64_t pair_committed(const struct pair *pair);
-/* Returns, for a leader, the stamp to pass to pair_may_answer for a question that arrives now and appends nothing. */
+/* Returns, for a leader, the number to pass to pair_may_answer later. Use it for a client's request that arrives now
+ * and appends nothing. */
 uint64_t pair_question(const struct pair *pair);
 bool pair_may_answer(const struct pair *pair, uint64_t question);
 /* Returns, for a leader, the newest stamp that is confirmed; UINT64_MAX: no confirmation is needed. */
@@ -274,8 +279,8 @@ bool pair_hands_over(const struct pair *pair);
 /* Returns, for a leader, whether the other node counts and is in sync; for a follower, whether this node is in sync as
  * far as it knows. */
 bool pair_is_in_sync(const struct pair *pair);
-/* Returns whether the newest question is still up to date, so that a silence sends no new one. For a follower, or a
- * leader without a coordinator. */
+/* Returns whether the newest question would be sent again unchanged. For a follower, or a leader without a coordinator.
+ */
 bool pair_asks_the_same(const struct pair *pair);
 
 #endif

@@ -34,8 +34,9 @@ struct pair_message operator_proposal(const struct pair *pair);
 void operator_claim(struct pair *pair, struct pair_effects *out);
 /* Returns whether the other node's hard state, as its question or answer reports it, ends this leader's epoch (R7). */
 bool operator_is_deposed(const struct pair *pair, const struct pair_message *other);
-/* Carries out the operator's command that waits for an answer, unless `other` contradicts it. `other` is the answer of
- * a node that does not lead; NULL: no answer came. */
+/* Carries out the operator's command that waits for the other node. `other` is the answer of a node that does not lead;
+ * NULL: no answer came. Refuses the command if `other` says that its node has served alone, unless the command is
+ * PAIR_FORCE. */
 void operator_go_on(struct pair *pair, const struct pair_message *other, struct pair_effects *out);
 /* Refuses the waiting operator's command, because the other node answered and leads `epoch` (0: unknown). */
 void operator_refuse(struct pair *pair, uint32_t epoch, struct pair_effects *out);

@@ -45,14 +45,15 @@ struct rpc_client {
 
     /* The following members are used only by the client's thread. */
     struct ws_client connection;
-    uint64_t connections;     /* number of connection attempts so far */
-    uint64_t received;        /* value of connection.reader.received when the timeout of `asked` started */
-    struct packet packet;     /* buffer of the request; reused for each request */
-    struct message *asked;    /* the request without a reply */
-    uint32_t id;              /* id of the request `asked` */
-    unsigned time_ms;         /* timeout without progress of the reply */
-    unsigned again_ms;        /* delay before the next connection attempt after a failure */
-    uint64_t too_late_at_ms;  /* end of the timeout of `asked`; NEVER: no request */
+    uint64_t connections;  /* number of connection attempts so far */
+    uint64_t received;     /* number of bytes received on the connection (connection.reader.received) when the request's
+                              timeout started */
+    struct packet packet;  /* buffer of the request; reused for each request */
+    struct message *asked; /* the request without a reply */
+    uint32_t id;           /* id of the request `asked` */
+    unsigned time_ms;      /* timeout without progress of the reply */
+    unsigned again_ms;     /* delay before the next connection attempt after a failure */
+    uint64_t too_late_at_ms;  /* time at which the timeout of the unanswered request ends; NEVER: no request */
     uint64_t connected_by_ms; /* end of the timeout of the connection attempt; NEVER: no attempt */
     uint64_t dial_at_ms;      /* time of the next connection attempt; NEVER: none is planned */
 };
@@ -74,8 +75,8 @@ static void end_question(struct rpc_client *rpc_client, struct message *answer) 
         rpc_client->answered(rpc_client->argument, answer);
 }
 
-/* Starts the timeout. Called after a request was made, and after each part of a reply, because a slow link needs longer
- * for a reply. */
+/* Starts the timeout of the unanswered request. Called after the request was made. Called again after each received
+ * part of the reply, because a long reply takes longer on a slow link. */
 static void wait_on(struct rpc_client *rpc_client) {
     rpc_client->received = rpc_client->connection.reader.received;
     rpc_client->too_late_at_ms = now_ms() + rpc_client->time_ms;
@@ -140,7 +141,7 @@ static void take_answer(struct rpc_client *rpc_client, const uint8_t *data, size
     struct message *answer = message_new(size);
     if (answer != NULL) memcpy(answer->bytes, data, size);
     const bool has_head = answer == NULL || message_take_head(answer);
-    assert(has_head); /* the id alone is a complete backtrace */
+    assert(has_head); /* message_take_head accepts the reply, because a backtrace may consist of the id only */
     end_question(rpc_client, answer);
 }
 
@@ -156,7 +157,7 @@ static void serve(struct rpc_client *rpc_client) {
         case WS_CLIENT_OPENED:
             rpc_client->again_ms = DIAL_AGAIN_MIN_MS;
             rpc_client->connected_by_ms = NEVER;
-            rpc_client->received = 0; /* a new connection counts its received bytes from 0 */
+            rpc_client->received = 0; /* each connection counts its received bytes from 0 */
             is_fine = rpc_client->asked == NULL || send_question(rpc_client);
             break;
         case WS_CLIENT_MESSAGE:
@@ -193,7 +194,8 @@ static void look_for_question(struct rpc_client *rpc_client) {
     const enum ws_client_state state = rpc_client->connection.state;
     if (state == WS_CLIENT_CLOSED && rpc_client->dial_at_ms == NEVER) dial(rpc_client);
     if (state != WS_CLIENT_OPEN) return;
-    /* Nothing may follow a half-sent request, so its connection is closed. */
+    /* If an earlier request was sent only in part, a new request cannot follow on the same connection. So close the
+     * connection; the new request is sent on the next one. */
     if (!ws_client_is_sent(&rpc_client->connection) || !send_question(rpc_client)) lost(rpc_client);
 }
 

@@ -91,7 +91,7 @@ const char *push_address_problem(const struct sockaddr *address, const struct pu
     return is_known ? NULL : "an address that is not globally reachable";
 }
 
-/* Parses a number of 1 to 3 digits, at most `most`. False: not such a number. */
+/* Parses a number of 1 to 3 digits that is not greater than `most`. Returns false if `text` is not such a number. */
 static bool take_prefix(const char *text, size_t size, unsigned most, unsigned *out) {
     *out = 0;
     if (size == 0 || size > 3 || (size > 1 && text[0] == '0')) return false;

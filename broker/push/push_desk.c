@@ -1,8 +1,8 @@
 /* push_desk.c: leases due tasks and turns them into requests, within the limits.
  *
- *     leased ──► waits for its host ──► with the sender ──► done ──► settled (push_settle.c)
- *                     │ too little of its lease is left
- *                     └──────────────────────────────────────────► given back: costs no attempt
+ *     leased ──► waits for its host ──► push_sender.c ──► done ──► settled (push_settle.c)
+ *                     │ too little of the lease is left
+ *                     └──────────────────────────────────────────► released: costs no attempt
  *
  * A queue leases tasks while it is below its limit, its host has free requests, and the queue is not paused. If several
  * queues of one host leased at the same moment, the surplus jobs wait in the host's list. */
@@ -54,8 +54,9 @@ static void send_job(struct push *push, struct push_job *job) {
     push_sender_post(push->sender, job);
 }
 
-/* Returns whether the total limit allows a request. A queue without running requests may start one above the limit, up
- * to twice the limit, so that busy queues do not block it. */
+/* Returns whether the limit for requests of all queues allows one more request. If the limit is reached, a queue
+ * without running requests may still start one. So busy queues do not block it. Together, requests stay below twice the
+ * limit. */
 static bool has_room(const struct push_target *target) {
     const struct push *push = target->push;
     const unsigned most = push->options.limits.requests;
@@ -184,7 +185,8 @@ static size_t tasks_of_bytes(const struct push_target *target) {
     if (host->held_bytes == 0 && free_bytes == 0) return push->held_bytes < 2 * PUSH_BYTES_MAX ? 1 : 0;
     if (target->held_bytes >= free_bytes || host->held_bytes >= of_host) return 0;
     if (target->job_bytes == 0) return 1; /* the size of the tasks is unknown, so lease only one */
-    /* Leasing n bytes raises held_bytes and lowers free_bytes by n, so only half of their difference can be leased. */
+    /* Each leased byte raises held_bytes by 1 and lowers free_bytes by 1, so the two meet after half of their
+     * difference. For a host the limit falls PUSH_HOST_SHARE times as fast. */
     size_t bytes = (free_bytes - target->held_bytes) / 2,
            bytes_of_host = (of_host - host->held_bytes) / (1 + PUSH_HOST_SHARE);
     if (bytes > bytes_of_host) bytes = bytes_of_host;
@@ -240,7 +242,8 @@ void push_target_run(struct push_target *target) {
                                                   .queue_count = 1,
                                                   .max = (uint32_t)room_of(target),
                                                   .wait_ms = GATEWAY_WAIT_MAX_MS};
-    if (options.max == 0) return; /* the end of a job calls this function again */
+    if (options.max == 0)
+        return; /* no task may be leased now; when a job of the target ends, the target leases again */
     struct gateway_caller caller = push_caller(push);
     target->lease = gateway_lease(push->gateway, &caller, &options, on_leased, target);
     gateway_disown(push->gateway, caller.principal);

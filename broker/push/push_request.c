@@ -120,7 +120,7 @@ static void add_attributes(struct heads *heads, const Tarry__Content *content) {
         const char *name = content->attributes[i]->name, *value = content->attributes[i]->value;
         put_literal(heads, "tarry-attribute-");
         put(heads, name, strlen(name), is_name_char);
-        /* libcurl drops a header `Name:`, but sends `Name;` as `Name:`. */
+        /* libcurl sends a header with an empty value only if `;` follows its name instead of `:`. */
         put_literal(heads, *value == '\0' ? ";" : ": ");
         put(heads, value, strlen(value), is_plain);
         end(heads);

@@ -38,12 +38,13 @@ struct push_job {
     /* The following members are used by the desk. */
     struct push_target *target;
     struct push_host *host;
-    uint64_t round; /* the target's `round` when the job was sent (push_desk.c) */
+    uint64_t
+        round; /* value of the target's `round` when the job was sent: the number of pauses before it (push_desk.c) */
     uint32_t epoch; /* epoch of the lease's token */
     uint64_t position;
     uint64_t until_ms; /* deadline of the request, CLOCK_MONOTONIC */
     uint64_t lease_ms;
-    uint64_t time_ms; /* timeout of one request, whatever the lease */
+    uint64_t time_ms; /* timeout of one request, used even if the lease lasts longer */
     size_t size;      /* memory of the job and its texts, in bytes */
     /* The following members are the content of the request. */
     uint64_t id;
@@ -72,7 +73,8 @@ uint64_t push_job_time_ms(const struct push_job *job, uint64_t now_ms);
 
 /* ---- headers */
 
-/* Maximum size of one header: a value of 4,096 bytes, each as %XX, and a name likewise. */
+/* Maximum size of one header. Its value has at most ATTRIBUTE_VALUE_SIZE_MAX bytes, its name at most
+ * ATTRIBUTE_NAME_SIZE_MAX, and each byte may become three characters (%XX). */
 #define PUSH_HEAD_LINE_SIZE (3u * (ATTRIBUTE_VALUE_SIZE_MAX + ATTRIBUTE_NAME_SIZE_MAX) + 64u)
 
 /* Callback that adds a header. False: it failed, and no further header is made. */

@@ -25,14 +25,15 @@ struct push_sender {
     struct push_sender_options options;
     pthread_t thread;
     CURLM *multi;
-    pthread_mutex_t mutex; /* protects the members down to `is_asked` */
+    pthread_mutex_t mutex; /* guards the members from `posted` to `is_asked` */
     struct push_job_list posted;
     struct push_job_list done;
     bool is_up;    /* true: `multi` exists and can be woken */
     bool is_down;  /* libcurl is missing: no job is accepted */
     bool is_asked; /* push_sender_secret wants the file of secrets read again */
     _Atomic bool stops;
-    /* The sender's thread writes the following members with the mutex held, so it may read them without the mutex. */
+    /* The following members are guarded by the mutex. Only the sender's thread changes them, and it holds the mutex
+     * while it does so. So it may read them without the mutex. */
     struct push_secrets secrets;
     uint64_t read_ms;               /* time at which `secrets` was last read from the file; 0: never */
     char problem[PUSH_REASON_SIZE]; /* why nothing can be sent, or why old secrets are used; empty: no problem */
@@ -53,7 +54,7 @@ struct flight {
     size_t head_size; /* bytes of the response's head so far */
     size_t body_size;
     const char *refused; /* reason why an address of the target's name was refused */
-    bool has_tried;      /* another address of the name was allowed */
+    bool has_tried;      /* an allowed address of the target's host name was tried */
     bool is_enough;      /* the response's body exceeds the read limit */
     bool is_flooded;     /* the response's head exceeds the limit */
 };
@@ -141,7 +142,7 @@ static curl_socket_t on_socket(void *argument, curlsocktype purpose, struct curl
 static size_t on_head(char *bytes, size_t one, size_t size, void *argument) {
     struct flight *flight = argument;
     (void)bytes;
-    (void)one; /* size of one element, which libcurl always sets to 1 */
+    (void)one; /* libcurl always passes 1 in `one`, the size of an element */
     flight->head_size += size;
     flight->is_flooded = flight->head_size > PUSH_HEAD_MAX;
     return flight->is_flooded ? 0 : size;
@@ -308,10 +309,10 @@ static bool begin_all(struct push_sender *sender) {
     return any;
 }
 
-/* Ends requests that are past their deadline. F-13: libcurl checks the time before the socket, so this thread checks
- * deadlines itself. `now_ms` was taken before the sockets were read. So a response that had arrived by then is
- * accepted, even if the process was stopped for a long time. If the whole machine was suspended, the response may
- * still have to arrive. */
+/* Ends requests that are past their deadline. This thread checks deadlines itself, because libcurl would check the time
+ * before it reads the socket (F-13). `now_ms` was taken before the sockets were read. So a response that was already in
+ * the socket is accepted, even if the process was stopped for a long time. After a suspension of the whole machine,
+ * each late request gets STOOD_STILL_SETTLE_MS more, because its response may still be in the network. */
 static bool end_late(struct push_sender *sender, uint64_t now_ms) {
     bool any = false;
     for (struct flight *flight = TAILQ_FIRST(&sender->flights), *next; flight != NULL; flight = next) {

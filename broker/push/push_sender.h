@@ -49,9 +49,9 @@ enum push_secret_state { PUSH_SECRET_UNKNOWN, PUSH_SECRET_PRESENT, PUSH_SECRET_M
 enum push_secret_state push_sender_secret(struct push_sender *sender, const char *queue, char reason[PUSH_REASON_SIZE]);
 /* Appends the finished jobs to `out`. */
 void push_sender_take(struct push_sender *sender, struct push_job_list *out);
-/* Aborts running requests. Later, `done` is called only from within push_sender_post. */
+/* Aborts running requests and ends the thread. After this call `done` is called only from within push_sender_post. */
 void push_sender_stop(struct push_sender *sender);
-/* Frees the sender, with or without push_sender_stop before. Appends all its jobs to `out`. */
+/* Frees the sender, and stops it first if push_sender_stop was not called. Appends all jobs of the sender to `out`. */
 void push_sender_free(struct push_sender *sender, struct push_job_list *out);
 
 #endif

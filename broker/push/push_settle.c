@@ -38,7 +38,8 @@ static uint64_t rest_ms(const struct push_target *target) {
 static void go_badly(struct push_target *target, const struct push_job *job) {
     struct push *push = target->push;
     if (job->round != target->round) return;
-    bool is_hopeless = job->verdict == PUSH_UNSENT; /* further requests would fail for the same reason */
+    bool is_hopeless = job->verdict == PUSH_UNSENT; /* a request that could not be sent: further requests would fail for
+                                                       the same reason, so pause at once */
     if (++target->failures < PUSH_FAILURES_MAX && !target->is_unwell && !is_hopeless) return;
     if (!target->is_unwell) push->options.say(push->options.argument, target->queue, job->reason);
     const uint64_t ms = rest_ms(target);
@@ -73,7 +74,7 @@ void push_job_ended(struct push *push, struct push_job *job) {
     if (target->is_over) return;
     switch (job->verdict) {
     case PUSH_TAKEN:
-    case PUSH_REFUSED: /* the target works, because it has refused on purpose */
+    case PUSH_REFUSED: /* a refusal of the task proves that the target works */
         go_well(target);
         break;
     case PUSH_LATER:
@@ -82,7 +83,9 @@ void push_job_ended(struct push *push, struct push_job *job) {
         push_target_rest(target, job->later_ms);
         break;
     case PUSH_UNSENT:
-        if (job->reason[0] == '\0') break; /* not the target's fault: too little time of the lease was left */
+        if (job->reason[0] == '\0')
+            break; /* without a reason, the request was not sent because too little of the lease was left, which is no
+                      failure of the target */
         go_badly(target, job);
         break;
     case PUSH_FAILED:
@@ -155,8 +158,8 @@ static void run_targets(struct push *push) {
     }
 }
 
-/* Returns when a job's lease ends (CLOCK_MONOTONIC). until_ms leaves a fifth of the lease for the commit (push_desk.c).
- */
+/* Returns when a job's lease ends (CLOCK_MONOTONIC). The lease ends later than the request's deadline `until_ms`, by a
+ * fifth of the lease, so that time for the commit remains (push_desk.c). */
 static uint64_t lease_end_ms(const struct push_job *job) {
     return job->until_ms + job->lease_ms / 5;
 }
@@ -180,9 +183,10 @@ static void on_again(void *argument) {
 }
 
 enum commit_outcome {
-    COMMIT_DECIDED, /* each operation has its result, or the commit can never be carried out */
-    COMMIT_BUSY,    /* the broker did nothing, or there was no memory for its reply */
-    COMMIT_UNKNOWN  /* this node does not lead, hands over or cannot confirm: it may lead again before a lease ends */
+    COMMIT_DECIDED, /* the broker has replied with a result for each operation, or the commit can never succeed */
+    COMMIT_BUSY,    /* the broker has executed nothing, or there was no memory for its reply; commit again */
+    COMMIT_UNKNOWN  /* this node does not lead, hands over or cannot confirm; commit again, because it may lead again
+                       before a lease ends */
 };
 
 static enum commit_outcome outcome_of(const Tarry__Reply *reply) {
@@ -191,10 +195,10 @@ static enum commit_outcome outcome_of(const Tarry__Reply *reply) {
     return is_unknown ? COMMIT_UNKNOWN : COMMIT_DECIDED;
 }
 
-/* Handles the reply to a commit of a target's decisions. A decision is committed again until the broker has decided
- * about it or its lease is over. That is safe: an operation names its lease by a token, and settles that lease at most
- * once. If an operation itself is refused, the task was cancelled or leased again in the meantime, so the refusal is
- * final. A task whose lease ends undecided is pushed again. */
+/* Handles the reply to a commit of settling operations. An operation is committed again until the broker has decided
+ * about it, or the lease has ended. Repeating is safe, because the operation names its lease by a token and settles
+ * that lease at most once. A refused operation is not repeated: the task was cancelled, or leased again. A task whose
+ * lease ends first is pushed again. */
 static void on_committed(void *argument, const Tarry__Reply *reply) {
     struct push *push = argument;
     const enum commit_outcome outcome = outcome_of(reply);

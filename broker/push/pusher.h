@@ -1,13 +1,12 @@
 /* pusher.h: sends webhooks: the leader POSTs the due tasks of each queue that has a `push` URL (docs/WEBHOOKS.md).
  *
- *   core: a policy has changed ── push_changed ──► the desk, on the door's thread: which queues are pushed?
- *                                                   │  gateway_lease, as many as there is room for
+ *   core: a policy has changed ── push_changed ──► push_desk.c, on the door's thread: which queues have a `push` URL?
+ *                                                   │  gateway_lease, as many as the limits allow
  *                                                   ▼
- *                                          a job ──► the sender, a thread: requests, many at once (libcurl)
+ *                                          a job ──► push_sender.c, a thread: sends many requests at once
  *                                                   │  2xx, 410, Retry-After, anything else
  *                                                   ▼
- *                                          ack, dead, later, nack ──► gateway_commit, many in one
- *
+ *                                          ack, dead letter, nack ──► gateway_commit, many in one commit
  *
  * The pusher uses the gateway (gateway.h) like any other client: the core manages leases, tokens, backoff and dead
  * letters. If the process dies, only the pusher's memory is lost: the leases expire, and the tasks are pushed again. */
@@ -21,13 +20,15 @@
 #include "arena.h"
 #include "tarry.pb-c.h"
 
-/* Bytes of leased and unsettled tasks, over all queues. One queue may hold as many bytes as are free, so one queue
- * alone holds at most half. One host may hold PUSH_HOST_SHARE times the free bytes, so one host alone holds at most two
- * thirds. So a slow queue or host leaves memory for others. At the limit, a queue whose host holds nothing may still
- * lease one task, up to 2 × PUSH_BYTES_MAX in all. */
+/* Limit for the bytes of leased and unsettled tasks of all queues. A queue leases only while its bytes are fewer than
+ * the free bytes, so a single queue uses at most half of the limit. A host leases only while its bytes are fewer than
+ * PUSH_HOST_SHARE times the free bytes, so a single host uses at most two thirds. So a slow queue or host leaves memory
+ * for others. If no bytes are free, a host without leased tasks may still lease one task at a time, up to 2 ×
+ * PUSH_BYTES_MAX in all. */
 #define PUSH_BYTES_MAX (16u << 20)
 #define PUSH_HOST_SHARE 2u
-/* Number of consecutive failures after which a queue pauses: 1 s, doubled each time the next attempt fails, too. */
+/* Number of consecutive failures after which a queue pauses. The first pause lasts PUSH_REST_MIN_MS. If the next
+ * attempt fails too, the pause is doubled. */
 #define PUSH_FAILURES_MAX 5u
 #define PUSH_REST_MIN_MS 1000u
 /* Maximum time that a stop waits for running requests. */
@@ -57,7 +58,8 @@ struct push_options {
     void *argument;
     /* Reads the file of secrets, as in push_sender.h. */
     int (*read_secrets)(void *argument, char *out, size_t size, size_t *out_size, char *message, size_t message_size);
-    /* For the log: the deliveries of a queue have begun to fail, or succeed again (`sentence` NULL). Door's thread. */
+    /* Logs that the deliveries of a queue have begun to fail, for the reason `sentence`. `sentence` NULL: the
+     * deliveries succeed again. Door's thread. */
     void (*say)(void *argument, const char *queue, const char *sentence);
 };
 

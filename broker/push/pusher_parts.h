@@ -39,16 +39,18 @@ struct push_target {
     struct push_host *host;
     char queue[QUEUE_NAME_SIZE_MAX + 1];
     char url[PUSH_URL_SIZE_MAX + 1];
-    bool is_listed;    /* used while a new list of pushed queues is read: the list contains this queue */
+    bool is_listed;    /* true: the list of pushed queues that is being read contains this queue */
     bool is_over;      /* the queue is no longer pushed; the target is freed with its last job */
     uint64_t lease;    /* handle of the open lease request; 0: none */
     uint64_t rest;     /* handle of the pause timer; 0: not paused */
     unsigned held;     /* number of leased and unsettled tasks */
     size_t held_bytes; /* bytes of the leased and unsettled tasks */
     size_t job_bytes;  /* expected bytes of the next task: the largest recent one; 0: unknown */
-    unsigned failures; /* consecutive failures; those of requests that began in an earlier round do not count */
+    unsigned failures; /* consecutive failures since the last pause; failures of requests that began before the pause
+                          are ignored (`round`) */
     unsigned rests;    /* consecutive pauses */
-    /* Number that grows with each pause; failures of requests that began in an earlier round are ignored. */
+    /* Number of pauses so far. A failed request that began before the last pause has an older number, and is ignored.
+     */
     uint64_t round;
     bool is_unwell; /* the target gets one request at a time until one succeeds */
     struct push_numbers numbers;
@@ -63,7 +65,7 @@ struct push {
     _Atomic bool changed;
     _Atomic bool stops;
     _Atomic unsigned held; /* number of leased tasks of all targets */
-    pthread_mutex_t mutex; /* guards the list of targets for other threads, and the targets' numbers */
+    pthread_mutex_t mutex; /* guards `targets` for other threads, and `numbers` of each target */
     struct push_target_list targets;
     struct push_host_list hosts;
     unsigned in_flight; /* running requests to all hosts */

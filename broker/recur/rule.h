@@ -3,7 +3,8 @@
  *   text of a cron expression or RRULE ──► rule_make ──► rule_next(after) ──► the next instant
  *
  * A rule names local times of a zone. An interval (`every_ms`) counts elapsed time. All instants are whole seconds for
- * cron and RRULE. Each call does a bounded amount of work (RULE_LOOKS_MAX), whatever the text says (CALM-1). */
+ * cron and RRULE. A call looks at RULE_LOOKS_MAX days and times at most, so a text that never matches ends too
+ * (CALM-1). */
 #ifndef TARRY_RECUR_RULE_H
 #define TARRY_RECUR_RULE_H
 

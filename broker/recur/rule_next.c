@@ -1,8 +1,9 @@
 /* rule_next.c: the next occurrence of a rule.
  *
  * Time is a sequence of spans with a constant offset (zone.h). Within a span, local time and UTC differ by a constant,
- * so the search runs over local times. There are two exceptions, at the start of a span: local times that do not exist
- * (the clock was set forward: a gap) and local times that exist for the second time (set back: a fold). */
+ * so the search runs over local times. A span begins where the offset changes. If the clock was set forward, some local
+ * times do not exist (a gap). If the clock was set back, some local times of the former span occur once more (a fold).
+ */
 #include "rule.h"
 
 #define DAY_S 86400
@@ -57,8 +58,8 @@ static bool month_day_matches(const struct rule *rule, const struct day *day) {
 }
 
 static bool nth_matches(const struct rule *rule, const struct day *day) {
-    /* If all months are allowed, the rule names no month. Then nth counts the weekdays of the year, not of the month.
-     */
+    /* A yearly RRULE that names no month (all months are allowed) counts the n-th weekday within the year. Otherwise it
+     * is counted within the month. */
     const bool in_year = rule->is_rrule && rule->freq == FREQ_YEARLY && rule->months == 0x1ffe;
     const unsigned at = in_year ? day->of_year : day->date.day, size = in_year ? day->year_size : day->month_size;
     const int nth = (int)(at - 1) / 7 + 1, nth_from_end = -((int)(size - at) / 7 + 1);
@@ -103,7 +104,8 @@ static bool is_in_interval(const struct rule *rule, const struct day *day) {
     case FREQ_DAILY:
         return modulo(day->days - rule->start_days, rule->interval) == 0;
     default:
-        return true; /* hours, minutes and seconds: time_of_day checks the interval */
+        return true; /* for an interval of hours, minutes or seconds every day matches; time_of_day checks the interval
+                      */
     }
 }
 
@@ -277,12 +279,15 @@ static int64_t next_in_span(struct search *search, const struct zone_span *span,
     const int64_t end = (span->end_s < end_s ? span->end_s : end_s) + span->offset_s;
     int64_t least = least_s + span->offset_s;
     if (span->start_s != INT64_MIN) {
-        const int64_t before = span->start_s + span->before_s; /* local time at the change, by the former offset */
+        const int64_t before =
+            span->start_s +
+            span->before_s; /* local time at the start of the span, computed with the offset of the former span */
         const bool is_gap = before < span->start_s + span->offset_s;
         if (is_gap && !rule->skip_gap && least_s == span->start_s &&
             next_local(search, before, span->start_s + span->offset_s) != LOCAL_NONE)
             return span->start_s;
-        /* The clock was set back: these local times existed before the change, and the rule fires only once. */
+        /* The clock was set back, so the local times below `before` occur for the second time. The rule fires only at
+         * their first occurrence. */
         if (!is_gap && !rule->both && least < before) least = before;
     }
     const int64_t local = next_local(search, least, end);

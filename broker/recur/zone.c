@@ -26,10 +26,10 @@ struct zone {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct zone *zones[ZONES_SLOTS]; /* hash table of loaded zones; guarded by `lock` */
 
-/* Where a zone's offsets come from: GLib, with the exception of `rule` below. */
+/* The source of a zone's offsets: GLib, except for zones whose last rule GLib reads wrongly (rule_exchange). */
 struct source {
     GTimeZone *early; /* before late_s */
-    GTimeZone *late;  /* from late_s on; NULL: late_s is the end of the table */
+    GTimeZone *late;  /* zone data for times at or after late_s; NULL: the table of spans ends at late_s */
     int64_t late_s;
 };
 
@@ -38,7 +38,8 @@ static int32_t offset_at(const struct source *source, int64_t unix_s) {
     return g_time_zone_get_offset(from, g_time_zone_find_interval(from, G_TIME_TYPE_UNIVERSAL, unix_s));
 }
 
-/* Returns the first second after `low` that belongs to a later interval than `low` does; `high`: none. */
+/* Returns the first second after `low` that is in another interval of `from` than `low`. Returns `high` if there is no
+ * such second below `high`. */
 static int64_t next_interval(GTimeZone *from, int64_t low, int64_t high) {
     const int first = g_time_zone_find_interval(from, G_TIME_TYPE_UNIVERSAL, low);
     while (low + 1 < high) {
@@ -67,7 +68,9 @@ static struct zone *tabulate(const char *name, const struct source *source) {
          at = next_change(source, at)) {
         const int32_t before = offset;
         offset = offset_at(source, at);
-        if (offset == before) continue; /* only the abbreviation of the zone's name changes */
+        if (offset == before)
+            continue; /* GLib reports a new interval, but the offset is the same: only the zone's abbreviation (CET,
+                         CEST) changes */
         zone->spans[zone->count - 1].end_s = at;
         zone->spans[zone->count++] = (struct zone_span){at, INT64_MAX, offset, before};
     }
@@ -85,7 +88,8 @@ static bool name_is_plain(const char *name) {
  * GLib 2.74 reads a rule wrongly if daylight saving time is behind standard time, as in Europe/Dublin's
  * "IST-1GMT0,M10.5.0,M3.5.0/1". It reads the equal rule "GMT0IST-1,M3.5.0/1,M10.5.0". */
 
-/* Returns the size of a name with its offset ("IST-1"); 0: there is none. */
+/* Returns the size of a time zone's abbreviation with its offset, such as "IST-1", at the start of `text`. Returns 0 if
+ * `text` does not start with one. */
 static size_t side_size(const char *text, long *out_west_s) {
     size_t size =
         text[0] == '<' ? strcspn(text, ">") + 1 : strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
@@ -99,7 +103,8 @@ static size_t side_size(const char *text, long *out_west_s) {
     return (size_t)(digits + digits_size - text);
 }
 
-/* Writes the equal rule, if daylight saving time is behind standard time. */
+/* If daylight saving time is behind standard time, writes a rule with the same meaning in which the two are exchanged.
+ * Otherwise returns false. */
 static bool rule_exchange(const char *rule, char *out, size_t out_size) {
     long west_s = 0, dst_west_s = 0;
     const size_t standard = side_size(rule, &west_s);
@@ -117,8 +122,8 @@ struct tzif_header {
     uint32_t utc_count, std_count, leap_count, time_count, type_count, char_count; /* big-endian */
 };
 
-/* Finds the rule in a file of tzdata (RFC 8536), and the last change before it applies. Returns false if it has none.
- */
+/* Finds the rule for later years in a file of tzdata (RFC 8536). `*out_last_s`: the last change before the rule
+ * applies. Returns false if the file has no such rule. */
 static bool find_rule(const char *bytes, size_t size, char *out, size_t out_size, int64_t *out_last_s) {
     struct tzif_header head;
     if (size < sizeof head) return false;
