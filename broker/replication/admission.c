@@ -38,8 +38,8 @@ struct admission admission_of(const struct pair *pair, const struct admission_se
     if (!is_of_cluster) return refuse(another_cluster, !is_leading);
     const char *problem = stranger(pair, self, follow);
     if (problem != NULL) return refuse(problem, false);
-    /* The rules of the pair count a node, not a disk. So a new disk of that node must be refused here while its former
-     * disk counts (F-29). */
+    /* The rules of the pair know nodes, not disks. While the leader waits for the node's former disk, it must refuse
+     * the node's new disk here (F-29). */
     if (is_leading && pair->counted && hard_state_is_another(self->hard_state, follow->member.data))
         return refuse(
             "this node's disk is new, and the pair still waits for the node's former disk. With a coordinator the pair "

@@ -20,7 +20,8 @@ struct admission_self {
 
 enum admission_kind {
     ADMISSION_RULES = 1, /* pass the request to the rules (PAIR_ASKED) */
-    ADMISSION_PROBE, /* a probe (silence.h): answer at once with the epoch that this node leads; acknowledges nothing */
+    ADMISSION_PROBE, /* a probe (silence.h): answer at once with the epoch that this node leads; the answer acknowledges
+                        no frames */
     ADMISSION_JOIN,  /* a new directory asks to join the cluster */
     ADMISSION_REFUSE, /* refuse, with `sentence` */
 };

@@ -5,8 +5,8 @@ void alone_because(struct alone *alone, Tarry__AlonePut__Why why) {
     if (!alone->is) alone->next = why;
 }
 
-/* Returns whether the attempt to serve alone has ended without effect, because the follower still counts, or this node
- * follows. */
+/* Returns whether this node will not serve alone after all: as the leader it still waits for the follower, or it is no
+ * leader. */
 static bool came_to_nothing(const struct pair *pair) {
     if (pair->role == PAIR_LEADING) return pair->counted && pair->change != PAIR_REMOVE;
     return pair->role == PAIR_LOOKING || pair->role == PAIR_FOLLOWING;

@@ -49,7 +49,7 @@ enum digest_verdict digests_applied(struct digests *digests, uint64_t position, 
     if (expected.position == 0 || position < expected.position) return DIGEST_UNKNOWN;
     digests->expected.position = 0;
     if (position != expected.position)
-        return DIGEST_UNKNOWN; /* this core has applied no frame that ends at the expected position */
+        return DIGEST_UNKNOWN; /* this node has no frame that ends at the position of the leader's digest */
     if (digest != expected.digest) return DIGEST_DIFFERS;
     note_same(digests, position, digest, now_ns);
     return DIGEST_SAME;

@@ -1,11 +1,11 @@
-/* digests.h: the two nodes of a pair compare their states at the same positions (LOG-2, F-31).
+/* digests.h: the two nodes of a pair compare their states at the same log positions (LOG-2, F-31).
  *
  * The leader stores a digest after each decision (digests_add), and sends one of them with the frames (digests_below).
- * The follower stores it (digests_expect), and compares it when its core has applied the log up to that position
- * (digests_applied). It sends the result in `compared` with its next question, and the leader compares, too
- * (digests_told).
+ * The follower stores the leader's digest (digests_expect). It compares the digest with its own when its core has
+ * applied the log up to that position (digests_applied). It sends its own digest with its next question, and the leader
+ * compares it with the stored one (digests_told).
  *
- * A digest is the hash of the state after all records up to a position. Only positions for which the two nodes have a
+ * A digest is the hash of the state after all records up to a position. Only positions for which both nodes have a
  * digest are compared. Pure, bounded. Thread-safety: the caller's lock. */
 #ifndef TARRY_REPLICATION_DIGESTS_H
 #define TARRY_REPLICATION_DIGESTS_H
@@ -38,8 +38,8 @@ enum digest_verdict {
 void digests_add(struct digests *digests, uint64_t position, uint64_t digest);
 /* Returns the newest digest at or below `end`, the end of the follower's log; position 0: none. */
 struct digest_point digests_below(const struct digests *digests, uint64_t end);
-/* Compares the follower's digest at `position`; 0: the follower sent none. Sets `*out_own` to this node's digest there.
- */
+/* Compares the follower's digest at `position` with this node's digest at that position, and sets `*out_own` to this
+ * node's digest. `position` 0: the follower sent no digest. */
 enum digest_verdict digests_told(struct digests *digests, uint64_t position, uint64_t digest, uint64_t now_ns,
                                  uint64_t *out_own);
 

@@ -3,7 +3,8 @@
 
 /* Maximum time for which a leader may hold a question; less if the silence timeout is short. */
 #define WAIT_MAX_MS 200u
-/* Time after the end of the hold time; an answer that has not arrived by then counts as lost. */
+/* Additional time that a follower waits for an answer after the time for which the leader may hold the question. After
+ * both, the answer counts as lost. */
 #define ANSWER_EXTRA_MS 1000u
 /* Delay after a question that failed. */
 #define AGAIN_NS (50 * PAIR_NS_PER_MS)
@@ -99,8 +100,8 @@ void follower_take_unfit(struct follower_take *take) {
     take->is_unfit = true;
 }
 
-/* Returns whether a step is needed for this answer. The answer to an older question proves nothing about the leader's
- * present state. */
+/* Returns whether `step` is needed for this answer. The answer to an older question does not show the leader's present
+ * state, so only the newest answer needs all steps. */
 static bool is_wanted(const struct follower_take *take, enum follower_step step, const struct pair *pair,
                       uint64_t applied) {
     switch (step) {
@@ -127,7 +128,8 @@ static bool is_wanted(const struct follower_take *take, enum follower_step step,
     return true;
 }
 
-/* R2: the frames are synced before the step that reports them to the rules. */
+/* Returns the next step. The order of the steps makes the frames durable before FOLLOWER_DURABLE and FOLLOWER_ANSWERED
+ * report them to the rules (R2). */
 enum follower_step follower_take_next(struct follower_take *take, const struct pair *pair, uint64_t applied) {
     if (take->step == FOLLOWER_DONE) return FOLLOWER_DONE;
     do take->step++;

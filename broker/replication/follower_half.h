@@ -1,8 +1,8 @@
-/* follower_half.h: decisions of a follower beside the rules (broker/pair): when it asks and asks again, the order of
- * the steps for an answer, and up to which position the core may apply.
+/* follower_half.h: the decisions of a follower that the rules (broker/pair) do not make: when it asks its leader, the
+ * order of the steps for an answer, and the position up to which the core may apply the log.
  *
- * For PAIR_ASK, follower_half_ask decides whether to send the question; after a goodbye it is not sent. For an answer,
- * call follower_take_begin, then follower_take_next until FOLLOWER_DONE, then follower_half_settle.
+ * For PAIR_ASK, follower_half_ask decides whether to send the question; a node that has announced its stop sends none.
+ * For an answer, call follower_take_begin, then follower_take_next until FOLLOWER_DONE, then follower_half_settle.
  *
  * Pure: no thread, no clock, no I/O. Times are MONOTONIC nanoseconds of the node. broker/shell/pair/node_follower.c and
  * tests/sim/node_follow.c carry out these decisions. */
@@ -15,7 +15,8 @@
 #include "pair.h"
 #include "pair_times.h"
 
-/* Number of consecutive unknown challenges after which the other node counts as unable to prove its identity. */
+/* Number of consecutive answers with an unknown challenge (peer_proof.h) after which the other node counts as unable to
+ * prove its identity. */
 #define FOLLOWER_CHALLENGES_MAX 5
 
 struct follower_half {
@@ -24,8 +25,8 @@ struct follower_half {
     bool asking;                  /* true: the newest question has no answer yet */
     bool has_left; /* this node has announced its stop: it sends no more questions, and no leader counts as silent */
     uint64_t again_ns;   /* FOLLOWING: when to repeat the question or the cut; UINT64_MAX: nothing to repeat */
-    uint64_t cut_end;    /* position of the cut that the rules wait for */
-    unsigned challenges; /* unknown challenges since the last answer with a valid proof */
+    uint64_t cut_end;    /* end of the log after the cut (PAIR_CUT) that is to be repeated */
+    unsigned challenges; /* number of answers with an unknown challenge since the last answer with a valid proof */
 };
 
 void follower_half_init(struct follower_half *half, const struct pair_times *times);
@@ -36,9 +37,9 @@ void follower_half_init(struct follower_half *half, const struct pair_times *tim
 bool follower_half_ask(struct follower_half *half, const struct pair_message *question);
 /* Notes the result of sending. After a failure the question is sent again soon. */
 void follower_half_sent(struct follower_half *half, bool is_sent, uint64_t now_ns);
-/* Returns whether this node accepts the answer to its newest question. A node that leads accepts only the answer to a
- * proposal, and repeats no other question: its log may have retired the position that its last question as a follower
- * names. The rules ask again after PAIR_SILENT. */
+/* Returns whether this node accepts the answer to its newest question. A leader accepts only the answer to a proposal
+ * (PAIR_PROPOSE), and repeats no other question. The question that it sent as a follower names a log position, which
+ * the leader may have retired since. The rules ask again after PAIR_SILENT. */
 bool follower_half_listens(const struct follower_half *half, const struct pair *pair);
 /* Handles that the process stops. Returns true if the newest question must be sent again, with a goodbye. Returns false
  * if this node follows no leader that it can reach. */
@@ -56,9 +57,10 @@ void follower_half_ask_again(struct follower_half *half, uint64_t now_ns);
 /* Handles that the other node refuses until an operator acts: plans to ask again later. */
 void follower_half_refused(struct follower_half *half, uint64_t now_ns);
 enum follower_unproved { FOLLOWER_ASKS_NOW, FOLLOWER_ASKS_SOON, FOLLOWER_REFUSED };
-/* Handles an answer without a valid proof, which any process may have sent. `is_challenge`: it has a challenge that
- * this node did not know, so the other node may have restarted. In that case the question is repeated: the first time
- * at once (ASKS_NOW), later soon, up to FOLLOWER_CHALLENGES_MAX times. Otherwise the answer counts as a refusal. */
+/* Handles an answer without a valid proof, which any process may have sent. If `is_challenge` is true, the answer has a
+ * challenge that this node did not know, because the other node may have restarted. Then the caller repeats the
+ * question: the first time at once (FOLLOWER_ASKS_NOW), later after a delay (FOLLOWER_ASKS_SOON), up to
+ * FOLLOWER_CHALLENGES_MAX times. Otherwise the answer counts as a refusal (FOLLOWER_REFUSED). */
 enum follower_unproved follower_half_unproved(struct follower_half *half, bool is_challenge, uint64_t now_ns);
 /* Notes that an answer had a valid proof of the other node. */
 void follower_half_proved(struct follower_half *half);
@@ -83,7 +85,7 @@ enum follower_step {
 struct follower_take {
     bool leads;     /* the node that answered leads */
     bool is_newest; /* true: this is the answer to the newest question */
-    bool copies;    /* append the answer's frames to the log */
+    bool copies;    /* the answer's frames must be appended to the log (FOLLOWER_COPY) */
     bool is_unfit;  /* the frames do not continue the log */
     enum follower_step step;
 };

@@ -3,13 +3,12 @@
  *
  * The position is compared with the position that the follower has applied. The age needs a proof from the leader: the
  * follower asks at time T, and the leader replies that all acknowledged commits are below position K. A follower that
- * has applied the log up to K shows all commits that were acknowledged before T. So it is proved as of T, and its age
- * counts from T.
+ * has applied the log up to K shows all commits that were acknowledged before T. So the age of its state counts from T.
  *
  * *T is the time of the question, not of the reply*, because a reply may wait in a socket or in the network. *Times are
  * BOOTTIME*, because a suspended machine gets no messages. *K is at least the beginning of the leader's epoch*, because
- * the leader has the commits of earlier epochs before it has committed them itself. *A reply counts within its epoch
- * only.* There is no third node that could acknowledge commits while this one follows.
+ * earlier leaders may have acknowledged all commits below it, even if this leader has not committed them again yet. *A
+ * reply is used only within its epoch.* While this node follows, only its leader can acknowledge commits.
  *
  * Pure: no clock, no I/O. Thread-safety: one owner. broker/shell/pair/node_fresh.c and tests/sim carry out the
  * decisions. */
@@ -28,8 +27,10 @@ struct freshness_word {
 struct freshness {
     uint32_t epoch;               /* epoch of the replies below */
     struct freshness_word proved; /* newest reply whose `known` is applied */
-    struct freshness_word next;   /* oldest reply that this node has not applied yet; newer replies do not replace it */
-    struct freshness_word newest; /* newest reply, which becomes `next` later */
+    struct freshness_word next; /* oldest reply up to whose `known` this node has not applied the log; a newer reply is
+                                   stored in `newest` */
+    struct freshness_word
+        newest; /* newest reply; it replaces `next` when the log is applied up to the position of `next` */
 };
 
 /* Notes the reply of the leader of `epoch` to the question of `asked_ns`. `applied` is the position up to which this
@@ -45,8 +46,8 @@ struct freshness_wish {
     uint64_t at_least;     /* position that must be applied; 0: any position */
     uint64_t staleness_ns; /* maximum age of the state; 0: any age */
     uint64_t until_ns;     /* deadline, BOOTTIME */
-    uint64_t word_ns;      /* time since when this question waits for a newer reply of the leader; 0: the last reply is
-                              recent enough */
+    uint64_t
+        word_ns; /* time since when this question waits for a newer reply of the leader; 0: it does not wait for one */
 };
 
 enum freshness_verdict {
@@ -60,7 +61,8 @@ enum freshness_verdict {
 /* Decides about a question. `follows`: this node follows a leader. */
 enum freshness_verdict freshness_judge(const struct freshness *freshness, struct freshness_wish *wish, bool follows,
                                        uint64_t applied, uint64_t now_ns);
-/* Extends the deadline after this process was stopped for a while, because the reply may wait in a socket (F-13). */
+/* Extends the question's deadline after this process was stopped for a while, because the leader's reply may already
+ * wait in a socket (F-13). */
 void freshness_overslept(struct freshness_wish *wish, uint64_t now_ns);
 /* Returns when to decide again after FRESH_WAIT and FRESH_ASK, in BOOTTIME. */
 uint64_t freshness_timer(const struct freshness_wish *wish);

@@ -8,12 +8,13 @@ void hard_state_begin(struct hard_state *hard_state, const struct hard_state_sta
         hard_state->floor = start->joins ? start->last_epoch : start->last_epoch + 1;
         hard_state->alone = !start->joins;
     }
-    /* A frame of an epoch in which this node took part proves that there was a record. The hard state may not say so
-     * (F-31b). */
+    /* A frame of an epoch in which this node took part proves that the coordinator had a record. The hard state may not
+     * contain that epoch yet, so add it (F-31b). */
     bool took_part = !start->is_new && start->coordinated && start->last_epoch >= hard_state->floor;
     if (took_part && start->last_epoch > hard_state->recorded) hard_state->recorded = start->last_epoch;
     if (!start->joins && hard_state->floor < start->epoch_min) hard_state->floor = start->epoch_min;
-    /* The record says which node has served alone. If the record is ever lost, only this flag says that. */
+    /* With a coordinator, the record says which node has served alone. The hard state says `alone` always, because it
+     * must be safe if the record is lost. */
     if (start->coordinated) hard_state->alone = true;
     hard_state->runs++;
 }

@@ -13,8 +13,8 @@
 
 /* Circumstances of a start. */
 struct hard_state_start {
-    bool is_new; /* the directory was never part of a pair: `hard_state` has only its node number and the id of the node
-                    that it joined */
+    bool is_new; /* the directory was never part of a pair; `hard_state` has only the node number and, after a join, the
+                    id of the other node's disk */
     bool joins;  /* true: this process was started with --follow */
     bool coordinated;    /* true: the pair has a coordinator */
     uint32_t last_epoch; /* epoch of the log's last frame; 0: the log has none */
@@ -26,13 +26,13 @@ struct hard_state_start {
 void hard_state_begin(struct hard_state *hard_state, const struct hard_state_start *start);
 /* Returns the part of the hard state that pair_start takes. */
 struct pair_hard_state hard_state_for_rules(const struct hard_state *hard_state);
-/* Copies pair->hard_state for PAIR_WRITE_STATE. `leader` is the disk that answered last; `requester` is the disk whose
- * question is being answered, or NULL. If this node promises, notes the disk that gets the promise. If a promise makes
- * this node lead, notes the disk that gave it (F-29). */
+/* Copies pair->hard_state for PAIR_WRITE_STATE. Notes in `peer` which disk of the other node this node relies on
+ * (F-29). A node that promises notes `leader`, the disk that answered last. A node that leads notes `requester`, the
+ * disk whose question is being answered; NULL: none. */
 void hard_state_take(struct hard_state *hard_state, const struct pair *pair, const uint8_t leader[MEMBER_ID_SIZE],
                      const uint8_t *requester);
-/* Notes the requester's disk, because the rules may count it at their next step and a later run must know it. Returns
- * true if the hard state has changed. */
+/* Notes the requester's disk. The rules may make the leader wait for this disk in their next step, and a later run must
+ * know the disk. Returns true if the hard state has changed. */
 bool hard_state_admit(struct hard_state *hard_state, const uint8_t requester[MEMBER_ID_SIZE]);
 
 #endif

@@ -1,9 +1,9 @@
 /* hung_disk.h: measures how long a write has waited for the leader's disk (F-31a), counting only time in which this
  * process ran.
  *
- * After a stop of the process (SIGSTOP, a suspended machine), a leader finds a write that has waited during the whole
- * stop. It must not mistake that for a hung disk and hand over a healthy pair (F-13). So the pair's thread checks every
- * HUNG_DISK_LOOK_MS while a write waits, and one check adds a limited time (common/waited.h).
+ * If the process was stopped for a while (SIGSTOP, a suspended machine), an unfinished write has waited during the
+ * whole stop. The leader must not conclude that its disk hangs, and must not hand over (F-13). So the pair's thread
+ * checks every HUNG_DISK_LOOK_MS while a write waits, and one check adds a limited time (common/waited.h).
  *
  * Pure. Times are MONOTONIC nanoseconds of the node. Thread-safety: one owner. */
 #ifndef TARRY_REPLICATION_HUNG_DISK_H

@@ -10,8 +10,9 @@
 #define COMMITTED_DELAY_NS (3 * PAIR_NS_PER_MS)
 /* Time that a request may wait for a follower that counts. Beyond it, later requests are refused as busy. */
 #define STALLED_NS (1000 * PAIR_NS_PER_MS)
-/* Interval of the checks that measure how long requests wait; a check adds at most twice the interval. Time in which
- * this process was stopped proves nothing about the follower, whose question may wait in a socket (F-13). */
+/* Interval of the checks that measure how long requests wait for the follower. A check adds at most twice the interval.
+ * So time in which this process was stopped is not counted: the follower's question may then wait in a socket (F-13).
+ */
 #define STALL_LOOK_EVERY_NS (250 * PAIR_NS_PER_MS)
 
 void leader_half_init(struct leader_half *half, const struct pair_times *times) {
@@ -40,8 +41,9 @@ void leader_half_hear(struct leader_half *half, const struct pair *pair, const T
     half->asked_ns = now_ns;
     if (follow->end > half->follower_end) half->grown_ns = now_ns;
     half->follower_end = follow->end;
-    bool never_follows = pair->by_operator && follow->alone; /* a follower that has served alone asks again and again
-                                                                but never follows, so keep no log for it */
+    bool never_follows =
+        pair->by_operator && follow->alone; /* keep no log for a follower that has served alone, because it only asks
+                                               again and again and never follows */
     if (pair->role == PAIR_LEADING && !never_follows) leader_half_keep(half, follow->end, now_ns);
 }
 
@@ -51,7 +53,8 @@ bool leader_half_compares(const struct pair *pair) {
     return pair->role == PAIR_LEADING || pair->role == PAIR_CANDIDATE;
 }
 
-/* Returns how many syncs the follower lacks; UINT64_MAX: more than are known. */
+/* Returns the number of the leader's syncs that the follower must still repeat; UINT64_MAX: more than `syncs` contains.
+ */
 static uint64_t syncs_behind(const struct leader_half *half, uint64_t follower_end) {
     uint64_t count = 0;
     if (follower_end < half->syncs_from) return UINT64_MAX;
@@ -59,7 +62,8 @@ static uint64_t syncs_behind(const struct leader_half *half, uint64_t follower_e
     return count;
 }
 
-/* Returns how many missing syncs the leader accepts; the number grows while the follower cannot catch up. */
+/* Returns the maximum number of syncs that the follower may still lack when the leader begins to wait for it. The
+ * number grows while the follower cannot catch up; UINT64_MAX: no limit. */
 static uint64_t syncs_near(uint64_t chased_ns) {
     uint64_t doublings = chased_ns / (LEADER_NEAR_PATIENCE_MS * PAIR_NS_PER_MS), syncs = LEADER_NEAR_SYNCS;
     while (doublings-- > 0 && syncs <= LEADER_SYNCS_KNOWN) syncs *= 2;
@@ -84,8 +88,8 @@ static uint64_t hold_ns(const struct leader_half *half, const Tarry__Follow *fol
 
 bool leader_half_take(struct leader_half *half, const Tarry__Follow *follow, void *held,
                       const struct pair_message *answer, uint64_t committed, uint64_t now_ns) {
-    /* The snapshot will end at or behind the present committed position. The log from that position on must still exist
-     * when the snapshot is taken. */
+    /* The follower will fetch a snapshot, whose position is at or above `committed`. It then needs the log from the
+     * snapshot's position on, so keep the log from `committed` on. */
     if (answer->kind == PAIR_RETIRED) leader_half_keep(half, committed, now_ns);
     if (answer->kind != PAIR_FRAMES) return false;
     assert(half->held == NULL);
@@ -105,7 +109,8 @@ void *leader_half_release(struct leader_half *half) {
 
 /* ---- releasing committed replies */
 
-/* Notes that replies were sent. Each release restarts the stall timer, because under load the queue never empties. */
+/* Notes that replies were sent. Each call that sent a reply restarts the stall timer, because under load some replies
+ * always wait. */
 void leader_half_released(struct leader_half *half, bool has_left, bool waits, uint64_t now_ns) {
     if (!waits || has_left) half->waits_since_ns = UINT64_MAX;
     if (waits && half->waits_since_ns == UINT64_MAX) half->waits_since_ns = now_ns;
@@ -126,9 +131,9 @@ void leader_half_look_at_disk(struct leader_half *half, uint64_t since_ns, uint6
     hung_disk_look(&half->disk, since_ns, now_ns);
 }
 
-/* F-31a: returns whether the follower should lead because this disk hangs. The follower has all acknowledged frames,
- * and the frames that wait for this disk. It gets TAKE_OVER; without that, it would lead after the silence timeout.
- * This node starts again when its disk permits. */
+/* F-31a: returns whether the follower should lead because this node's disk hangs. The follower has all acknowledged
+ * frames, and also the frames that wait for this disk. The leader answers it with PAIR_TAKE_OVER; otherwise the
+ * follower would lead only after the silence timeout. This node starts again when its disk works. */
 bool leader_half_is_hung(const struct leader_half *half, const struct pair *pair) {
     bool may_lead = pair->counted && pair_is_in_sync(pair) && !pair->by_operator && !pair->is_async;
     return may_lead && hung_disk_ms(&half->disk) >= LEADER_DISK_HUNG_MS;
@@ -140,7 +145,9 @@ bool leader_half_must_answer(struct leader_half *half, const struct pair *pair, 
     half->wake_ns = half->until_ns;
     if (pair_hands_over(pair) || leader_half_is_hung(half, pair)) return true;
     if (half->written > half->held_end || now_ns >= half->until_ns) return true;
-    if (half->held_stamp == 0) return true; /* 0: no answer was sent yet; this one tells the follower that it follows */
+    if (half->held_stamp == 0)
+        return true; /* the follower has seen no answer of this epoch yet, so answer at once to tell it that it follows
+                      */
     if (pair->counted && wants_word) return true;
     if (pair->committed <= half->told) return false;
     uint64_t tell_ns = half->held_ns + COMMITTED_DELAY_NS;
@@ -165,8 +172,8 @@ bool leader_half_declares(const struct leader_half *half, const struct pair *pai
 
 uint64_t leader_half_known(const struct pair *pair) {
     if (pair->role != PAIR_LEADING) return 0;
-    bool is_below = pair->committed <
-                    pair->begun; /* commits between `committed` and `begun` were acknowledged by earlier leaders */
+    bool is_below = pair->committed < pair->begun; /* earlier leaders acknowledged the commits between `committed` and
+                                                      `begun`, the end of the log when this epoch began */
     return is_below ? pair->begun : pair->committed;
 }
 

@@ -1,14 +1,15 @@
-/* leader_half.h: decisions of a leader beside the rules (broker/pair). It keeps the state of the follower. It decides
- * when the follower's question is answered, and which part of the log is kept for the follower. It also decides when
- * the leader gives up a follower that stores nothing.
+/* leader_half.h: the decisions of a leader that the rules (broker/pair) do not make. It keeps the state of the
+ * follower. It decides when the leader answers the follower's question, and which part of the log is kept for the
+ * follower. It also decides when the leader gives up a follower that stores nothing.
  *
- * A question takes these steps: admission_of, leader_half_hear, pair_step, leader_half_take; it is then held, or
- * answered. In each turn, after the release gate: leader_half_released, leader_half_must_answer; a question that must
- * be answered goes to pair_step again and gets frames.
+ * For a question the caller calls admission_of, leader_half_hear, pair_step and leader_half_take. The question is then
+ * answered, or waits. In each turn the caller first releases replies, and then calls leader_half_released and
+ * leader_half_must_answer. If the waiting question must be answered, the caller passes it to pair_step again, and sends
+ * frames.
  *
- * A follower's question acknowledges at once. Its answer waits until there are frames for it, a further position is
- * committed, a client's request needs a confirmation, or its time is over. The rules see the same question again when
- * it is answered, so that the answer's stamp is younger than all requests that arrived meanwhile.
+ * A follower's question acknowledges frames at once. Its answer waits until the log has new frames, a further position
+ * is committed, a client's request needs a confirmation, or the hold time is over. pair_step gets the same question
+ * again when it is answered. So the answer's number (`stamp`) is newer than all requests that arrived meanwhile.
  *
  * Pure: no thread, no clock, no I/O. Times are MONOTONIC nanoseconds of the node, positions are those of its log.
  * broker/shell/pair/node_leader.c and tests/sim/node_lead.c carry out these decisions. */
@@ -25,10 +26,11 @@
 
 /* A write that has waited this long proves that the disk hangs (F-31a); hung_disk.h measures the wait. */
 #define LEADER_DISK_HUNG_MS 1500u
-/* A follower repeats each sync of its leader that it lacks (LOG-5), and once it counts, all requests wait for it. So it
- * counts only when it lacks at most LEADER_NEAR_SYNCS syncs. This limit doubles every LEADER_NEAR_PATIENCE_MS. Beyond
- * LEADER_SYNCS_KNOWN, any number within FOLLOW_NEAR_BYTES is accepted, because under load the follower may never come
- * nearer (R5). */
+/* A follower must repeat each sync of its leader that it lacks (LOG-5). As soon as the leader waits for the follower,
+ * all requests wait for these syncs. So the leader begins to wait only when the follower lacks at most
+ * LEADER_NEAR_SYNCS syncs. This limit doubles every LEADER_NEAR_PATIENCE_MS, because under load the follower may never
+ * catch up further. When the limit exceeds LEADER_SYNCS_KNOWN, only FOLLOW_NEAR_BYTES limits what the follower may lack
+ * (R5). */
 #define LEADER_NEAR_SYNCS 4u
 #define LEADER_NEAR_PATIENCE_MS 500u
 #define LEADER_SYNCS_KNOWN 128u
@@ -39,15 +41,16 @@ struct leader_half {
     uint64_t written;                   /* the end of the log, durable or not; set by leader_half_written */
     uint64_t syncs[LEADER_SYNCS_KNOWN]; /* end of the log at each of the newest syncs, a ring */
     uint64_t sync_next;                 /* number of syncs since the epoch began */
-    uint64_t syncs_from;                /* `syncs` has no sync below this position */
+    uint64_t syncs_from;                /* the syncs below this log position are no longer in `syncs` */
 
     /* the follower */
     uint64_t follower_end; /* durable end of the follower's log, from its newest question; 0: no question has arrived */
     uint64_t asked_ns;     /* when the follower's newest question arrived */
-    uint64_t grown_ns;     /* when follower_end last grew, or when its time was restarted; 0: never */
-    uint64_t stuck_end;    /* follower_end when the follower was given up (F-28); 0: it was not given up */
-    uint64_t chased_ns; /* time since when the follower lacks at most FOLLOW_NEAR_BYTES, but too many syncs to count; 0:
-                           it does not */
+    uint64_t grown_ns;     /* when follower_end last grew, or when leader_half_overslept was called; 0: never */
+    uint64_t stuck_end; /* value of follower_end when the leader gave up the follower because it stored nothing (F-28);
+                           0: not given up */
+    uint64_t chased_ns; /* since when the follower lacks at most FOLLOW_NEAR_BYTES, but more syncs than the leader
+                           accepts; 0: it lacks more bytes, or few syncs */
     uint64_t kept_from; /* the follower still needs the log from this position on; UINT64_MAX: it needs none */
     uint64_t kept_ns;   /* when kept_from was last confirmed */
 
@@ -92,20 +95,20 @@ void *leader_half_release(struct leader_half *half);
 /* Checks the disk. Call it first in each turn. `since_ns` is when the oldest write that is not synced yet began; 0:
  * none waits. */
 void leader_half_look_at_disk(struct leader_half *half, uint64_t since_ns, uint64_t now_ns);
-/* Notes that the replies that may be released were sent. `has_left`: at least one was sent; `waits`: others still wait.
- */
+/* Notes that the leader has sent the replies that it may send now. `has_left`: at least one was sent; `waits`: replies
+ * are left that wait for the follower. */
 void leader_half_released(struct leader_half *half, bool has_left, bool waits, uint64_t now_ns);
 /* Checks whether replies wait too long. Returns true if stalled_ns has changed. */
 bool leader_half_look(struct leader_half *half, uint64_t now_ns);
-/* Returns whether to answer the waiting question now. `wants_word`: a client's request waits for the follower's
- * confirmation. */
+/* Returns whether to answer the waiting question now. `wants_word`: a client's request waits until the follower
+ * confirms an answer. */
 bool leader_half_must_answer(struct leader_half *half, const struct pair *pair, bool wants_word, uint64_t now_ns);
 /* F-31a: returns whether this disk hangs and the follower, which has all acknowledged commits, should lead. */
 bool leader_half_is_hung(const struct leader_half *half, const struct pair *pair);
 /* Completes the rules' answer before it is sent; may change `answer`. */
 void leader_half_answer(struct leader_half *half, const struct pair *pair, struct pair_message *answer);
-/* Returns whether this node declares itself at the coordinator as the leader. It does so only while its disk works, so
- * that a leader with a hung disk does not keep the other node from taking over. */
+/* Returns whether this node must tell the coordinator that it is present as the leader. It stops doing so while its
+ * disk hangs, so that the other node may take over. */
 bool leader_half_declares(const struct leader_half *half, const struct pair *pair);
 /* Returns, for a leader, a position above all commits acknowledged until now, in this epoch and earlier ones; otherwise
  * 0. */
@@ -115,8 +118,8 @@ uint64_t leader_half_timer(const struct leader_half *half);
 
 /* ---- the log that the follower needs */
 void leader_half_keep(struct leader_half *half, uint64_t from, uint64_t now_ns);
-/* Stops keeping the log for a follower that has been away too long. `is_copied`: a backup or snapshot is being copied,
- * and the follower will ask when it has the copy. */
+/* Stops keeping the log for a follower that has been away too long. `is_copied`: a backup or snapshot is being copied.
+ * Then the time away begins anew, because the follower asks for frames only when it has the copy. */
 void leader_half_forget_needs(struct leader_half *half, bool is_copied, uint64_t now_ns);
 
 /* ---- a follower that counts, asks, and stores nothing (F-28): its disk is full, or it starts again and again */
@@ -124,8 +127,8 @@ void leader_half_forget_needs(struct leader_half *half, bool is_copied, uint64_t
 uint64_t leader_half_stuck_ns(const struct leader_half *half, const struct pair *pair);
 /* Gives up the follower. Returns true if it lacks frames, and was not given up at this position before. */
 bool leader_half_give_up(struct leader_half *half);
-/* Restarts the follower's time after this process was stopped for a while, because its messages were not read
- * meanwhile. */
+/* Restarts the time after which a follower that stores nothing is given up. Call it when this process was stopped for a
+ * while, because it did not read the follower's messages meanwhile. */
 void leader_half_overslept(struct leader_half *half, uint64_t now_ns);
 
 #endif

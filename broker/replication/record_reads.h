@@ -1,7 +1,7 @@
 /* record_reads.h: decides when a node of a pair reads the coordinator's record. For PAIR_READ, record_reads_ask decides
- * whether to read now or at again_ns. The result goes to record_reads_took and then to the rules. If no answer came, or
- * an impossible one (F-30, F-31b), the next read waits until again_ns. Pure. Times are MONOTONIC nanoseconds of the
- * node. */
+ * whether to read now or at again_ns. The result goes to record_reads_took and then to the rules. If the coordinator
+ * did not answer (F-30), or the record is lost or older than one already seen (F-31b), the next read waits until
+ * again_ns. Pure. Times are MONOTONIC nanoseconds of the node. */
 #ifndef TARRY_REPLICATION_RECORD_READS_H
 #define TARRY_REPLICATION_RECORD_READS_H
 
@@ -25,9 +25,9 @@ bool record_reads_due(struct record_reads *reads, uint64_t now_ns);
 /* Notes the result of a read. Call it with each PAIR_RECORD_READ and PAIR_RECORD_SWAPPED before pair_step. Returns true
  * if the read got no answer. */
 bool record_reads_took(struct record_reads *reads, const struct pair *pair, const struct pair_event *event);
-/* Returns whether a copy of this node's data directory leads: the record names this node as the leader of a later
- * epoch. Only this node claims under its number, and a claim of an earlier run cannot succeed after a claim of this run
- * (F-29). */
+/* Returns whether a copy of this node's data directory leads. In that case the record names this node as the leader of
+ * a later epoch, although this node, which leads, has not claimed it. A claim of an earlier run of this node cannot
+ * succeed after a claim of this run (F-29). */
 bool record_reads_is_copied(const struct pair *pair, const struct pair_event *event);
 
 #endif

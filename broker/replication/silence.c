@@ -45,8 +45,8 @@ static bool silence_overslept(struct silence *silence, uint64_t now_ns) {
 
 /* ---- the node of a pair */
 
-/* Returns whether this node only asks again after a silence. Without a coordinator, a node that follows no leader does
- * not replace the other node. */
+/* Returns whether this node reacts to silence only by asking again. Without a coordinator, a node that follows no
+ * leader never replaces the other node by itself. */
 static bool asks_only(const struct pair *pair) {
     bool is_quiet = pair->role != PAIR_LEADING && (pair->role != PAIR_FOLLOWING || pair->epoch == 0);
     return is_quiet && pair->by_operator;
@@ -57,7 +57,7 @@ static bool has_leader(const struct pair *pair, bool has_left) {
     return pair->role == PAIR_FOLLOWING && !pair->by_operator && !has_left;
 }
 
-/* Returns whether this leader acts on the follower's death: it then serves alone, or ends the hand-over. */
+/* Returns whether this leader reacts to the follower's death, by serving alone or by ending the hand-over. */
 static bool awaits_follower(const struct pair *pair) {
     return pair->role == PAIR_LEADING && (pair->counted || pair->handing != PAIR_KEEPING);
 }

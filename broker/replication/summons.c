@@ -9,8 +9,8 @@ void summons_end(struct summons *summons) {
     summons->asked_ns = summons->stands_ns = summons->answered_ns = 0;
 }
 
-/* Returns whether this node may ask. A node that is not in sync cannot claim, so it need not ask. Without a leader, or
- * without a coordinator, no question can be sent. */
+/* Returns whether this node may send a question through the coordinator. A node that is not in sync cannot claim, so it
+ * need not ask. Without a leader or a coordinator, no question can be sent. */
 static bool may_ask(const struct pair *pair) {
     bool is_follower = pair->role == PAIR_FOLLOWING && !pair->by_operator;
     return is_follower && pair->version != 0 && pair_is_in_sync(pair);

@@ -1,17 +1,18 @@
 /* summons.h: a follower that hears nothing asks its leader once more, through the coordinator (F-10, F-31c).
  *
- * A follower that hears nothing for half of its timeout sends a probe, and declares at the coordinator: present-1:
- * "asks N". The leader, whose watch reports the change, reads that question and declares itself again: present-0:
- * "leads epoch E, heard N". When the timeout is over, the follower reads the record and who is present.
+ * A follower that hears nothing for half of its timeout sends a probe, and writes its entry at the coordinator:
+ * present-1: "asks N". The coordinator reports the change to the leader. The leader reads question N and answers with
+ * its own entry: present-0: "leads epoch E, heard N". When the timeout is over, the follower reads the record and the
+ * leader's entry.
  *
  * A leader's session or lease at the coordinator outlives its host by seconds. A healthy leader whose link to the
  * follower is cut is present, too. So presence alone is not enough: a leader that has not answered question N within
  * SUMMONS_WAIT_NS after the coordinator took that question counts as absent. The wait begins when the coordinator has
- * taken the question, and lasts at least as long as that took, so a slow coordinator deposes no leader. Only a read
- * that was sent after the wait counts. An answer is valid for the same time; after that, a leader that is still silent
- * is asked again.
+ * stored the question. It lasts at least as long as storing took, so a slow coordinator deposes no leader. The follower
+ * uses only a read that it sent after the wait. An answer is valid for SUMMONS_WAIT_NS; after that, the follower asks a
+ * leader that is still silent again.
  *
- * A wrong verdict here costs time only; the compare-and-set keeps the pair correct. Nothing is written at the
+ * A wrong decision here costs time only; the compare-and-set keeps the pair correct. Nothing is written at the
  * coordinator while the two nodes hear each other.
  *
  * Pure. Times are MONOTONIC nanoseconds of the node. Thread-safety: one owner. */
@@ -30,7 +31,7 @@
 struct summons {
     uint64_t number;    /* number of the newest question; its upper half identifies the run, so answers to other runs do
                            not count */
-    uint64_t asked_ns;  /* when the question was asked; 0: no question is needed, because the leader was heard */
+    uint64_t asked_ns;  /* when the question was asked; 0: no question is open, because the leader was heard */
     uint64_t stands_ns; /* since when the coordinator is known to have the question; 0: it is not known to have it */
     uint64_t answered_ns; /* when the read that found the answer was sent; 0: no answer yet */
     uint64_t read_ns;     /* when the newest read of the record was sent */
@@ -51,9 +52,9 @@ void summons_reads(struct summons *summons, uint64_t now_ns);
 /* Returns whether the leader counts as present. Call it after the read. `is_there`: the leader has declared itself in
  * the record's epoch; `heard`: number of the question that it answered. */
 bool summons_is_present(struct summons *summons, bool is_there, uint64_t heard);
-/* Returns the deadline for the leader's answer. If a read of the coordinator after it finds no answer, the leader
- * counts as absent. UINT64_MAX: no deadline, because the leader has answered, or because it is not confirmed that the
- * coordinator has stored a question. */
+/* Returns the time until which the leader must answer the question. If a read of the coordinator after this time finds
+ * no answer, the leader counts as absent. UINT64_MAX: no question is open, the coordinator has not confirmed the
+ * question, or the leader has answered it. */
 uint64_t summons_due_ns(const struct summons *summons);
 
 #endif
