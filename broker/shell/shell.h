@@ -2,9 +2,10 @@
  * needs as arguments and does not include this file.
  *
  * README.md draws the threads and their queues. Lock order: first a lane's mutex, then a queue's (inbox, reader,
- * auditor, delivery sender, sync, indexer, archivist, batches). A thread holds at most one queue's mutex, with one
- * exception: the releaser's comes before those of its subscribers. The door's own lock comes last. When the door calls
- * back, it holds only `serving`; no thread waits for `serving` while it holds another lock. */
+ * auditor, delivery sender, sync, indexer, archivist, batches). A thread holds at most one queue's mutex. One
+ * exception: a thread that holds the releaser's mutex may lock the mutex of a subscriber. The mutex of the door's
+ * message queue comes last. When the door calls a callback, it holds only `serving`; no thread waits for `serving`
+ * while it holds another lock. */
 #ifndef TARRY_SHELL_SHELL_H
 #define TARRY_SHELL_SHELL_H
 

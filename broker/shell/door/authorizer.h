@@ -1,12 +1,12 @@
 /* authorizer.h: enforces what broker/access decides. It reads the file of tokens, again after each change; decides
  * which clients may connect; and refuses requests that a principal may not make or that exceed its limits.
  *
- *   the door: admit ──► a principal, held ──► each request: judge ──► the core: caller (queues by id, owners)
+ *   the door: admit ──► a principal ──► each request: judge ──► the core: caller (queues by id, owners)
  *   the file changes, a token expires ──► door_review ──► stays? ──► no: the connection ends, and its session
  *
- * If a later version of the file is wrong or missing, the former rows stay in force. `problem` then contains the error
- * (for log, `tarry status` and metrics) until the file is repaired. At start, a wrong file is refused. A missing file
- * at the default path is valid: there are no tokens. */
+ * If a later version of the file is wrong or missing, the tokens of the former version stay valid. `problem` then
+ * contains the error (for log, `tarry status` and metrics) until the file is repaired. At start, a wrong file is
+ * refused. A missing file at the default path is valid: there are no tokens. */
 #ifndef TARRY_SHELL_AUTHORIZER_H
 #define TARRY_SHELL_AUTHORIZER_H
 
@@ -36,7 +36,7 @@ struct authorizer {
     struct door *door;   /* the door; set by authorizer_start */
     bool is_open;        /* true: --unsafe-no-tokens is set */
     char path[AUTHORIZER_PATH_SIZE];
-    pthread_mutex_t mutex; /* guards the members below, up to `mark` */
+    pthread_mutex_t mutex; /* guards the members from `set` to `mark` */
     struct access_set *set;
     struct failures failures;
     struct refusals refusals;
@@ -107,8 +107,9 @@ void authorizer_charge(struct access_principal *principal);
  * checked. Charges one operation. Returns OK, or the code and a message. The door's thread only. */
 Tarry__Code authorizer_judge_deed(struct authorizer *authorizer, struct access_principal *principal, bool leases,
                                   uint32_t operations, char sentence[ACCESS_SENTENCE_SIZE]);
-/* Decides whether the principal may get the receipt of a commit that has a key (gateway_once). It may if at least one
- * operation is allowed. Charges one operation. Returns OK, or the code and a message. The door's thread only. */
+/* Decides whether the principal may get the stored reply of a commit that has an idempotency key (gateway_once). The
+ * principal may if it is allowed at least one of the commit's operations. Charges one operation. Returns OK, or the
+ * code and a message. The door's thread only. */
 Tarry__Code authorizer_judge_key(struct authorizer *authorizer, struct access_principal *principal,
                                  const Tarry__Commit *commit, char sentence[ACCESS_SENTENCE_SIZE]);
 /* Decides whether the principal may lease from all these queues now. Charges one operation. Returns OK, or the code and

@@ -2,9 +2,10 @@
  * units, `_total` for counters, histograms with fixed buckets, HELP and TYPE.
  *
  * The number of series is limited. The first METRICS_QUEUES_MAX queues of the broker's table have series of their own.
- * A queue keeps its place in the table, so its series come or go only when a queue before it is created or deleted. The
- * other queues are counted only in the sums over all queues; tarry_queues_left_out is their number. Each queue has
- * METRICS_QUEUE_SERIES series. Each queue with a webhook (at most PUSH_QUEUES_MAX) has METRICS_PUSH_SERIES more. */
+ * The other queues are counted only in the sums over all queues; tarry_queues_left_out is their number. The order of
+ * the table is fixed. So a queue's series appear or disappear only when an earlier queue of the table is deleted or
+ * created. Each queue has METRICS_QUEUE_SERIES series. Each queue with a webhook (at most PUSH_QUEUES_MAX) has
+ * METRICS_PUSH_SERIES more. */
 #ifndef TARRY_SHELL_METRICS_H
 #define TARRY_SHELL_METRICS_H
 

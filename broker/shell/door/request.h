@@ -9,11 +9,11 @@
 #include "core.h"
 #include "datadir.h"
 
-/* Counts of the outer levels of a packed request. They are taken before the request is unpacked. So a flood of requests
- * costs no memory, and a short request cannot make a large table (F-20, CAP-1).
+/* Counts the parts of a packed request before the request is unpacked. So a flood of requests costs no memory, and a
+ * short request cannot make a large table (F-20, CAP-1).
  *
- * The counts can only refuse a request. They never admit one and never decide its type: protobuf-c has its own rules
- * for repeated fields (the last member of a oneof wins). All further decisions use the unpacked request. */
+ * The counts are used only to refuse a request. They do not decide the request's type, because protobuf-c has its own
+ * rules for repeated fields (the last member of a oneof wins). All further decisions use the unpacked request. */
 struct request_peek {
     size_t body_count;    /* bodies of a type that this broker knows; the unpacked request has at most one of them */
     bool schedules;       /* some commit contains a schedule operation */

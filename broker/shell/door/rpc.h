@@ -11,10 +11,9 @@
  * soon as the core knows it, before the reply is packed or read. Beyond the budget, or beyond half of the contexts, the
  * reply is BUSY.
  *
- * No requester can use up the whole budget, because its share depends on what is still free. A connection may have as
- * many pending questions as there are free places for questions, a principal twice as many. The replies to a principal
- * may use four times as many bytes as are free. So a requester that never stops asking always leaves space for another
- * one.
+ * The share of a requester depends on what is free, so no requester can use up the whole budget. A connection may have
+ * as many pending questions as places for questions are free, a principal twice as many. The replies to a principal may
+ * use four times as many bytes as are free. So space is always left for another requester.
  *
  * When another request needs memory, the reserved replies count as at most half of the budget. So writers are not
  * refused when a slow disk delays many readers. In total, pending requests use at most 1.5 times the budget. */
@@ -50,22 +49,22 @@ struct rpc;
 /* Number of free contexts that are reserved for acks, heartbeats and other urgent requests. When fewer are free, new
  * tasks are refused. */
 #define RPC_CONTEXTS_RESERVED 64
-/* While fewer contexts are in use, a connection of HTTP may have several commits under way. */
+/* While fewer contexts than this are in use, a connection of HTTP may have several unanswered commits. */
 #define RPC_CONTEXTS_SPARE ((RPC_CONTEXTS - RPC_CONTEXTS_RESERVED) / 2)
 /* Maximum number of contexts for questions whose reply may be long. */
 #define RPC_CONTEXTS_OF_ANSWERS 128
-/* A principal may have twice as many questions with long replies as there are free places for them. So a single busy
- * principal gets two thirds of the places. A connection may have as many as there are free places, so a single busy
+/* A principal may have at most this many times as many questions with long replies as places are free. So a single busy
+ * principal gets two thirds of the places. A connection may have as many as places are free, so a single busy
  * connection gets half. */
 #define RPC_PRINCIPAL_SHARE 2u
-/* The replies to a principal may use up to this many times the free bytes, so a single busy principal gets four fifths
- * of the bytes. */
+/* The replies to a principal may use at most this many times the bytes that are free. So a single busy principal gets
+ * four fifths of the bytes. */
 #define RPC_BYTES_SHARE 4u
 /* Contexts that only the other node of a pair may use. */
 #define RPC_CONTEXTS_OF_PEER 4
 
 struct rpc_context {
-    struct call call; /* must be the first member */
+    struct call call; /* `call` must be the first member, because a pointer to it is cast to the context */
     struct rpc *rpc;
     struct rpc_context *next;           /* next context in the list of free contexts */
     uint64_t from;                      /* id of the requester's connection */
@@ -74,11 +73,12 @@ struct rpc_context {
     char peer[PEER_SIZE_MAX + 1];
     uint8_t head[MESSAGE_HEAD_MAX]; /* backtrace of the request, copied to its reply */
     uint8_t head_size;
-    size_t charge;         /* bytes of the request, charged to the budget */
-    size_t expected;       /* bytes reserved for a reply that may be long; 0: the reply is short */
-    bool follows;          /* the request is a Follow of the other node */
-    bool asks_core;        /* the request was posted to the core */
-    uint64_t posted_ns;    /* CLOCK_MONOTONIC, when the request was posted to the core on arrival; 0: it was not */
+    size_t charge;      /* bytes of the request, charged to the budget */
+    size_t expected;    /* bytes reserved for a reply that may be long; 0: the reply is short */
+    bool follows;       /* the request is a Follow of the other node */
+    bool asks_core;     /* the request was posted to the core */
+    uint64_t posted_ns; /* CLOCK_MONOTONIC, when the request was posted to the core on arrival; 0: it was posted later,
+                           or not at all */
     enum peer_proof proof; /* PEER_RIGHT: the requester is the other node of the pair, so the reply needs a proof too */
     uint8_t nonce[PEER_NONCE_SIZE]; /* nonce of the request, for the proof of the reply */
     struct pooled_arena *memory;    /* memory of the request, from its arrival to its reply */
@@ -107,7 +107,8 @@ struct rpc {
     _Atomic size_t charged;
     _Atomic size_t expected;                          /* bytes reserved for replies that may be long */
     _Atomic unsigned asking_long;                     /* contexts that wait for a reply that may be long */
-    _Atomic uint16_t asking_of[DOOR_CONNECTIONS_MAX]; /* questions with a long reply, per index in the door's table */
+    _Atomic uint16_t asking_of[DOOR_CONNECTIONS_MAX]; /* number of questions with a long reply of each connection, by
+                                                         the connection's slot at the door */
     _Atomic unsigned busy;                            /* contexts whose request has no reply yet */
     _Atomic unsigned followed;                        /* contexts with a Follow of the other node */
     _Atomic unsigned asking_core;                     /* contexts that wait for the core */

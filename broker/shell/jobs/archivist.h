@@ -59,7 +59,7 @@ struct archivist {
     struct archive archive; /* the archive, for reading through the plain disk; valid even if `on` is false */
     char directory[ARCHIVE_PATH_SIZE];
 
-    _Atomic uint64_t done; /* segments that end at or below this position are in the archive or need not be */
+    _Atomic uint64_t done; /* all segments that end at or below this log position are archived, or need no archiving */
     _Atomic bool stopping;
     pthread_t thread;
     pthread_mutex_t mutex;
@@ -88,9 +88,9 @@ bool archivist_has(struct archivist *archivist, uint64_t end);
  * Returns false if the thread is writing now. Index thread only. */
 bool archivist_pause(struct archivist *archivist);
 void archivist_resume(struct archivist *archivist);
-/* Checks whose archive the directory contains. Returns 0 if it is this broker's or empty, ARCHIVE_NOT_OURS if it is
- * another broker's. Any other value means that this is unknown now, for example because the disk is not mounted; the
- * reason is in *out_sentence, a constant. Index thread only. */
+/* Checks whose archive the directory contains. Returns 0 if the archive is this broker's or empty, ARCHIVE_NOT_OURS if
+ * it is another broker's. Returns any other value if the directory cannot be checked now, for example because its disk
+ * is not mounted; the reason is in *out_sentence, a constant. Index thread only. */
 enum { ARCHIVE_NOT_OURS = 1 };
 int archivist_check(const struct archivist *archivist, const char **out_sentence);
 /* Requests a segment; needs.archived is called when it is archived. Index thread only. */

@@ -11,8 +11,9 @@
  *
  * Only durable data are handed out (LOG-1). At most BACKUPS_MAX backups exist at a time. A backup ends when no request
  * has come for BACKUP_IDLE_MS, and when the disk has only as much free space as the broker needs itself (F-4). Its copy
- * of the index is an unnamed file, so it disappears with the process in every case. Only backup requests wait for this
- * thread. Exception: the index thread waits while one block is copied when the index's map must grow. */
+ * of the index is an unnamed file, so the kernel deletes it when the process ends. Requests other than backup requests
+ * do not wait for this thread. The index thread waits for it only when the index's memory map must grow, and then for
+ * the copy of one block. */
 #ifndef TARRY_SHELL_BACKUP_H
 #define TARRY_SHELL_BACKUP_H
 
@@ -76,7 +77,7 @@ struct backup_slot {
     uint64_t log_start;
     uint64_t position;
     struct backup_files files; /* the files of the copy; valid in BACKUP_READY */
-    size_t open_file;          /* index of the file that `handle` is open on */
+    size_t open_file;          /* number of the file in `files` that `handle` is open on */
     int handle;                /* descriptor of the open file; -1: none */
 };
 

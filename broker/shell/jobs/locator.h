@@ -26,8 +26,8 @@ struct locator {
 
 void locator_start(struct locator *locator, struct log *log, struct index *index, const struct archive *archive,
                    struct inbox *inbox);
-/* Takes over the request of a commit and posts it to the core's inbox with commit.past. Its queue_numbers and the
- * members after them must be set. */
+/* Takes over the request of a commit, finds the past tasks that it names, and posts it with commit.past to the core's
+ * inbox. The caller has set `queue_numbers`, `past_end` and `past_id_end` of the request. */
 void locator_post(struct locator *locator, struct engine_request *engine_request);
 void locator_durable(struct locator *locator, uint64_t position);
 void locator_stop(struct locator *locator);

@@ -1,12 +1,13 @@
 /* leader_clock.h: what a follower knows of its leader's clock, so that this node's clock continues from there if this
  * node leads (TIME-1, TIME-2).
  *
- * Each answer brings the leader's logical time, which is a little old when it arrives. So the leader's steady time at
- * this node's BOOTTIME zero is at least the answer's time minus this node's BOOTTIME now. A promotion continues from
- * the last answer. For a promotion after a start at which the leader no longer answers, DIR/boot (clock.h) is kept at
- * or below that value. A leader's clock may be behind the former leader's: its machine was down and its wall clock is
- * slow, or its BOOTTIME runs slower. Such a clock must be noted before any of its frames is stored. The note has some
- * slack, so that jitter and drift do not cause a file write for every answer.
+ * Each answer has the leader's logical time, which is a little old when the answer arrives. The answer's time minus
+ * this node's BOOTTIME is a lower bound of the leader's steady time at this node's boot. If this node is promoted, its
+ * clock continues from the last answer. This process may also start again and be promoted without an answer. For this
+ * case the node notes the lower bound, or a smaller value, in DIR/boot (clock.h). A leader's clock may be behind the
+ * former leader's: its machine was down and its wall clock is slow, or its BOOTTIME runs slower. The note must be
+ * written again before any frame of such a leader is stored. The note may be a little smaller than the bound, so that
+ * jitter and drift do not cause a file write for every answer.
  *
  * Pure; the simulator's follower uses it too. Thread-safety: none; only the pair thread has one. */
 #ifndef TARRY_SHELL_PAIR_LEADER_CLOCK_H
@@ -17,7 +18,8 @@
 
 #include "clock.h"
 
-/* Margin of the note below an answer's value; and the largest margin, above which the note is renewed. */
+/* The note in DIR/boot is written this much below the answer's value (SLACK). The note is written again when it is more
+ * than BEHIND_MAX below an answer's value. */
 #define LEADER_CLOCK_SLACK_MS 10
 #define LEADER_CLOCK_BEHIND_MAX_MS 100
 

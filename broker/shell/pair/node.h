@@ -8,7 +8,7 @@
  *                         └─────────────────────────────────────────────────────────────────────────────┘
  *
  * While the node follows, the pair thread writes the log; from the moment it leads, the sync thread does. Without
- * --peer, `on` is false: then no part of this runs, and nothing waits for it.
+ * --peer, `on` is false, and the pair thread does not run.
  *
  * Thread-safety: see each function. Lock order: a thread that holds `mutex` takes no other lock. */
 #ifndef TARRY_SHELL_PAIR_NODE_H
@@ -111,10 +111,10 @@ struct node_news {
     struct batch **batches_last;
     uint64_t written; /* end of the sync thread's writes */
     uint64_t frames;  /* number of frames before `written` since this node leads */
-    bool moved;       /* true: `written` has grown */
+    bool moved;       /* true: `written` has grown since the pair thread last took the news */
     uint64_t durable;
     struct message *answer; /* answer to this node's newest question */
-    bool answered;          /* no answer will follow to this node's newest question; `answer` is NULL if none came */
+    bool answered;          /* the newest question is finished: `answer` is its answer, or NULL if none will come */
     struct message *probed; /* answer to the newest probe; NULL: no answer */
     bool refused;           /* a connection to the other node was refused */
     bool hung_up;           /* the connection that brings the other node's questions broke */
@@ -122,14 +122,15 @@ struct node_news {
     bool began;             /* the core has begun to lead */
     bool changed;           /* the coordinator's record may have changed */
     bool paused;            /* the core has stopped deciding, for a hand-over */
-    uint64_t paused_at;     /* end of the log while `paused` */
+    uint64_t paused_at;     /* end of the log when the core stopped deciding; valid if `paused` is true */
     struct item *audits;    /* questions about the log, as calls */
     struct item **audits_last;
     struct item *words; /* an operator's commands, as calls */
     struct item **words_last;
     struct item *wishes; /* questions with a demand on position or age, as calls (freshness.h) */
     struct item **wishes_last;
-    bool applied; /* the core has applied the log up to `awaited` */
+    bool applied; /* the core has applied the log up to the position that a question waits for (`awaited` of struct
+                     node) */
     bool again;   /* an operator's command requires that the process starts again */
     bool leave;   /* SIGTERM has arrived: hand over, or announce the stop */
     bool stop;
@@ -186,15 +187,15 @@ struct node_leading {
     uint64_t audits_question;
     struct log_bytes frames;  /* frames to send with the answer */
     const uint8_t *requester; /* disk id of the node whose question is being handled; NULL: none */
-    /* The last comparison that found a follower's end not in this log (R8). A comparison reads much of the log, so its
-     * answer may come too late for the follower's first question. The next question uses this stored result, which
-     * stays true because this log does not change below its end. */
+    /* Result of the last comparison that found that a follower's log is not a prefix of this log (R8). A comparison
+     * reads much of the log, so it may take longer than the follower waits for its answer. The follower's next question
+     * is answered with this stored result. The result stays true, because this log does not change below its end. */
     uint64_t unfit_end; /* end of the follower's log; 0: no comparison yet */
     uint8_t unfit_chain[FRAME_CHAIN_SIZE];
     uint64_t common;
     uint8_t common_chain[FRAME_CHAIN_SIZE];
     uint8_t common_chain_size; /* size of common_chain; 0: there is no chain hash to send */
-    bool has_common_chain;     /* true: this node's chain hash at `common` was looked up */
+    bool has_common_chain;     /* true: this node's chain hash at the position `common` was looked up */
 };
 
 /* State of the pair thread while its node follows. */
@@ -202,9 +203,9 @@ struct node_following {
     struct peer_requester requester; /* proofs of this node and of the other node */
     struct peer_requester prober;    /* sends probes, like `requester` sends questions */
     uint64_t asked_ns;               /* BOOTTIME; when the newest question was sent */
-    uint64_t answered_ns; /* BOOTTIME; send time of the question whose answer is being handled (the rules may have asked
-                             again since) */
-    uint64_t probed_ns;   /* BOOTTIME; when the newest probe was sent */
+    uint64_t answered_ns;    /* BOOTTIME; send time of the question whose answer is being handled. It may be older than
+                                asked_ns, because the rules may have sent a newer question. */
+    uint64_t probed_ns;      /* BOOTTIME; when the newest probe was sent */
     uint64_t probe_until_ns; /* MONOTONIC; deadline for the answer to the probe */
     struct follower_half half;
     struct leader_clock clock;
@@ -235,14 +236,15 @@ struct node {
     _Atomic int role;            /* enum pair_role */
     _Atomic uint64_t stalled_ns; /* MONOTONIC; when the follower was last found to stall replies; 0: no stall */
     _Atomic uint64_t committed;  /* position up to which replies may be released */
-    _Atomic uint64_t may_index;  /* the index may include frames below this position if the core has them (LOG-3): they
-                                    are committed, even while the core is not leading yet */
-    _Atomic uint64_t kept_from;  /* position from which on the other node still needs the log */
+    _Atomic uint64_t may_index; /* the index may include frames below this position as soon as the core has applied them
+                                   (LOG-3), because they are committed */
+    _Atomic uint64_t kept_from; /* position from which on the other node still needs the log */
     _Atomic uint64_t applied;
-    _Atomic uint64_t awaited; /* position that a question waits for to be applied; UINT64_MAX: no question waits */
+    _Atomic uint64_t awaited; /* lowest log position that the core must apply before a waiting question can be answered;
+                                 UINT64_MAX: no question waits */
 
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* `changed` and settled_changed use CLOCK_MONOTONIC */
+    pthread_cond_t changed; /* signals that `news` has changed; uses CLOCK_MONOTONIC, like settled_changed */
     pthread_cond_t settled_changed;
     struct node_news news;
     struct digests digests;
@@ -273,10 +275,11 @@ struct node {
     struct tcp_check *tcp_check;
     struct record_client record_client;
     struct record_reads reads;
-    bool has_followed;            /* true: this node has followed a leader in this run of the process */
-    bool is_told;                 /* true: the current step carries out an operator's command */
-    bool takes_no_wishes;         /* true: this node is stopping, and accepts no more such questions */
-    struct node_said said;        /* messages of the rules in the current step */
+    bool has_followed;     /* true: this node has followed a leader in this run of the process */
+    bool is_told;          /* true: the current step carries out an operator's command */
+    bool takes_no_wishes;  /* true: this node is stopping, and accepts no more questions that demand a log position or a
+                              maximum age */
+    struct node_said said; /* messages of the rules in the current step */
     struct node_said said_before; /* the message that was logged last */
     struct call *word;            /* an operator's command that waits for the other node's answer; NULL: none */
     uint64_t word_until_ns;       /* MONOTONIC; deadline of the operator's command `word` */
@@ -294,8 +297,9 @@ struct node {
 /* Checks the options of a pair for a node that listens at `endpoints`, before anything changes. Returns 0, or 1 with a
  * sentence. */
 int node_check(const struct config *config, const struct endpoints *endpoints, char message[DATADIR_MESSAGE_SIZE]);
-/* With --follow and a new directory: asks the peer until it answers, and receives the cluster's identity. Returns 0, or
- * 1 with a sentence. Call before datadir_open with SIGTERM and SIGINT blocked; either signal ends the process here. */
+/* Joins a cluster, if --follow is given and the directory is new. Asks the peer until it answers, and receives the
+ * cluster's identity. Returns 0, or 1 with a sentence. The caller must block SIGTERM and SIGINT before and call it
+ * before datadir_open. Each of these signals ends the process during this call. */
 int node_join(const struct config *config, const struct peer_key *key, const struct peer_credentials *credentials,
               char message[DATADIR_MESSAGE_SIZE]);
 /* Finds out whether this broker is one of a pair, and which node. Call before recovery. Returns 0, or 1 with a
@@ -327,10 +331,12 @@ struct message *node_pack_refusal(struct node *node, const char *sentence);
 /* Packs a follower's reply, with the primary's URL; NULL: out of memory. Core or delivery sender thread. */
 struct message *node_pack(struct node *node, const Tarry__Reply *reply);
 
-/* Takes a question for which fresh_is_asked_for is true. Later node_calls.go_on continues it, or it is refused. */
+/* Takes over a question for which fresh_is_asked_for is true. The pair thread later passes the question to
+ * node_calls.go_on, or refuses it. */
 void node_wish(struct node *node, struct call *call);
 bool fresh_is_asked_for(const Tarry__Request *request);
-/* Returns the refusal, in `arena`, of a primary whose log ends at `end`, below `at_least`. Any thread. */
+/* Returns the error message, in `arena`, for a request that demands position `at_least` of a primary whose log ends at
+ * `end`, below `at_least`. Any thread. */
 const char *fresh_beyond(struct arena *arena, uint64_t at_least, uint64_t end);
 /* Asks the follower to confirm a question that the auditor, not the core, answers (R3). Call only while node_confirms.
  */
@@ -346,7 +352,7 @@ void node_status_with(struct node *node, struct call *call, const char *record);
 void node_start_again(struct node *node);
 
 /* ---- called by the sync thread, while node_writes */
-/* Reports that `frames` frames were appended and are readable up to `position`. */
+/* Reports the number of frames that were appended. The log is now readable up to `position`. */
 void node_written(struct node *node, uint64_t position, size_t frames);
 /* Reports that the log is durable up to `position`. Takes over the batches: a list linked by `next`, not empty. */
 void node_durable(struct node *node, uint64_t position, struct batch *batches);
@@ -430,7 +436,7 @@ bool node_is_declaring(struct node *node);
 void node_declare(struct node *node);
 /* Reads the record when node->reads and the role require it. */
 void node_read_record(struct node *node);
-/* Completes a record read with the leader's presence, if that was asked for. */
+/* If the record was read with the question whether the leader is present, sets the answer in the event. */
 void node_take_presence(struct node *node, struct pair_event *event);
 /* Handles the answer to a probe. Takes it over. */
 void node_take_probed(struct node *node, struct message *answer);
@@ -449,7 +455,7 @@ void node_fresh_heard(struct node *node, uint32_t epoch, uint64_t asked_ns, uint
 void node_say(struct node *node, const char *sentence, uint32_t epoch);
 /* Writes the message as text. */
 void node_format_said(const struct node_said *said, char out[COORDINATOR_MESSAGE_SIZE]);
-/* Call it when this node's newest question gets no answer. */
+/* Handles that this node's newest question gets no answer. */
 void node_unanswered(struct node *node, bool is_refused_by_leader);
 /* Refuses the operator's command that waits, before the process starts again or stops. */
 void node_drop_word(struct node *node, Tarry__Code code, const char *sentence);

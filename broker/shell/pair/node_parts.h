@@ -52,7 +52,8 @@ void leader_question(struct node *node, struct call *call);
 void leader_forget_question(struct node *node);
 /* Publishes new commits, answers a question that need not wait longer, and releases batches. */
 void leader_go_on(struct node *node);
-/* Treats a follower as silent that counts and asks but stores nothing (F-28). */
+/* Treats the follower as silent, because the leader waits for it but it stores nothing, although it sends questions
+ * (F-28). */
 void leader_give_up(struct node *node);
 /* Answers all waiting requests, as the process stops: their outcome is unknown. */
 void leader_stop(struct node *node);
@@ -67,10 +68,10 @@ void leader_stop(struct node *node);
 
 struct record_word;
 
-/* Takes over a call: a Pair that asks for the record. Pair thread. */
+/* Takes over a Pair request that reads or writes the coordinator's record. Pair thread. */
 void record_word_take(struct node *node, struct call *call);
-/* Waits for the operation under way, at most two calls to the coordinator. Any thread, after the last record_word_take.
- */
+/* Waits until the operation that record_word_take started has ended, at most two calls to the coordinator. Any thread;
+ * record_word_take must not be called later. */
 void record_word_join(struct node *node);
 
 #endif

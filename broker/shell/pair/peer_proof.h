@@ -7,9 +7,9 @@
  *        ◄───────────────── Reply{challenge}       otherwise: ask again with this challenge
  *        ◄── Reply ‖ proof{request's nonce, nonce, MAC}
  *
- * A proof is the last field of its message, and covers every byte before it. Requests and replies use different keys,
- * so neither is valid as the other. A reply names the nonce of its request, so an old reply is not valid for a new
- * request. An answerer has one challenge for each run, so requests to earlier runs are not valid.
+ * A proof is the last field of its message, and its MAC covers every byte before it. Requests and replies use different
+ * keys, so the proof of a request is not valid for a reply. A reply names the nonce of its request, so an old reply is
+ * not valid for a new request. An answerer has one challenge for each run, so requests to earlier runs are not valid.
  *
  * Not protected: messages can be read on the network (except the sealed secret). A request that was recorded on the
  * network is answered again in the same run, as if it had arrived twice.
@@ -70,8 +70,8 @@ enum peer_proof peer_check_reply(const struct peer_key *key, const struct peer_r
  * is invalid, or already known, which means that the keys differ. */
 bool peer_learn(struct peer_requester *requester, const uint8_t *challenge, size_t size);
 
-/* Checks the end of a packed request. Before unpacking, only the result PEER_RIGHT is certain, because any message may
- * end with bytes that look like a proof. PEER_RIGHT sets `out_nonce`. */
+/* Checks the proof at the end of a packed request. Only the result PEER_RIGHT is reliable before the request is
+ * unpacked, because any message may end with bytes that look like a proof. PEER_RIGHT sets `out_nonce`. */
 enum peer_proof peer_check_request(const struct peer_key *key, const uint8_t *data, size_t size,
                                    uint8_t out_nonce[PEER_NONCE_SIZE]);
 /* Writes the proof into the last PEER_REPLY_TRAILER_SIZE of `size` bytes. `nonce` is the request's. */

@@ -1,8 +1,9 @@
 /* record_client.h: reads and writes the pair's record at the coordinator for the rules. It makes one call at a time and
  * returns the outcome as an event.
  *
- * The record also names each node's disk. It says that a disk, not a node, is in sync; a wiped disk is another disk
- * (F-29). Statements of the record about another disk than this node's do not apply to this node.
+ * The record also contains the id of each node's disk. A node that the record shows as in sync is in sync only with
+ * that disk; a wiped disk gets a new id (F-29). If the record has another disk for this node, this client removes this
+ * node from the record's in-sync nodes.
  *
  * If the rules require it, this client also asks whether the record's leader is present. While this node leads, the
  * client declares it as present (coordinator.h). A follower that hears nothing from the leader declares a question at
@@ -31,9 +32,10 @@ struct record_client_access {
 /* Question that is asked together with a read of the record. */
 enum record_client_question {
     RECORD_CLIENT_RECORD,
-    RECORD_CLIENT_PRESENCE, /* whether the record's leader is present; if that is unknown, the read fails */
-    RECORD_CLIENT_SUMMONS,  /* after the read, the leader reads the follower's question (summons.h); the caller does not
-                               wait for that */
+    RECORD_CLIENT_PRESENCE, /* whether the record's leader is present; if the coordinator does not answer this, the read
+                               fails */
+    RECORD_CLIENT_SUMMONS, /* after the read, the leader also reads the follower's question (summons.h); the read of the
+                              record does not wait for it */
 };
 
 struct record_client {
@@ -52,8 +54,8 @@ struct record_client {
     uint32_t presence_ms;                 /* lifetime of a presence, as in coordinator_options */
     bool swaps;                           /* true: the current call is a compare-and-set */
     enum record_client_question question; /* question that the current read asks */
-    uint64_t heard;                       /* number of the question that the leader has answered, as last read */
-    struct coordinator_call summons;      /* reads the other node's question */
+    uint64_t heard; /* number of the follower's question that the leader has answered, according to the last read */
+    struct coordinator_call summons; /* reads the other node's question */
     _Atomic bool summons_under_way;
     _Atomic bool summons_again;     /* true: read the other node's question once more after the current read */
     _Atomic uint64_t summons_heard; /* number of the other node's question; 0: none arrived */
@@ -75,15 +77,16 @@ void record_client_read(struct record_client *record_client, enum record_client_
 void record_client_declare(struct record_client *record_client, uint32_t epoch);
 /* Declares that this node follows and asks its leader question `number`. */
 void record_client_summon(struct record_client *record_client, uint64_t number);
-/* Returns whether the coordinator has question `number`; `*out_ms` is the time since when, as far as is known. */
+/* Returns whether the coordinator has stored question `number`. `*out_ms` is the time since when it is known to be
+ * stored. */
 bool record_client_summons_stands(struct record_client *record_client, uint64_t number, uint64_t *out_ms);
 /* Starts a compare-and-set. `members`: the members as known now, by node. */
 void record_client_swap(struct record_client *record_client, uint64_t version, const struct pair_record *record,
                         const struct record_member members[RECORD_NODES]);
-/* Returns the outcome as PAIR_RECORD_READ or PAIR_RECORD_SWAPPED. Returns 0; or 1 with a sentence if the record is not
- * this pair's, or names another disk than this node's as the leader's. `recorded`: newest epoch that this node has
- * noted. The rules refuse a record of an earlier epoch (pair_is_lost), whose leader may be this node's former disk
- * (F-31b, F-29). */
+/* Returns the outcome as PAIR_RECORD_READ or PAIR_RECORD_SWAPPED. Returns 0; or 1 with a sentence if the record belongs
+ * to another pair, or names this node as the leader with another disk. `recorded`: newest epoch that this node has
+ * noted. A record of an earlier epoch is accepted although it may name this node's former disk as the leader, because
+ * the rules refuse it anyway (pair_is_lost, F-31b, F-29). */
 int record_client_take(struct record_client *record_client, uint32_t recorded, struct pair_event *out,
                        char message[COORDINATOR_MESSAGE_SIZE]);
 

@@ -6,10 +6,10 @@
  *   DIR/snapshot.wanted              datadir.h: position up to which redactions are erased on this disk
  *   DIR/unerased                     redactions made since: pending_erasures.h
  *
- * After a crash while fetching, the next start fetches again; after a crash while putting the snapshot in place, the
- * next start continues that. After a broken connection, the copy continues where it ended, unless the leader has
- * started again; then it begins again. A broker with another cluster's data is refused, because the local files may be
- * all that is left of this cluster.
+ * If the process is killed while it fetches, the next start fetches again. If it is killed while it moves the snapshot
+ * into place, the next start continues to move. After a broken connection, the copy continues where it ended; if the
+ * leader has restarted meanwhile, the copy begins again. A broker with another cluster's data is refused, because the
+ * local files may be all that is left of this cluster.
  *
  * Runs before recovery, in the starting thread. */
 #ifndef TARRY_SHELL_PAIR_SNAPSHOT_H

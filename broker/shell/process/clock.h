@@ -1,12 +1,12 @@
 /* clock.h: logical time, made from two clocks of the machine (TIME-2).
  *
  * Steady time is for delays and leases. It is the last recorded value plus the time that BOOTTIME has advanced. Within
- * a boot of the machine this also holds across starts (boot_recall). Across a reboot, the positive difference of the
- * wall clocks is added, less the time by which steady time was already ahead of the wall.
+ * a boot of the machine this also holds across starts (boot_recall). Across a reboot, steady time advances by as much
+ * as the wall clock has advanced. If steady time was ahead of wall time, it advances by that much less.
  *
- * Wall time is for absolute times. It is REALTIME, but it never goes back: it stands still while the machine's clock is
- * behind. A jump of more than CLOCK_JUMP_RUN_MS within a run, or CLOCK_JUMP_START_MS across a start, is not believed:
- * the wall is *held* at its value until the jump is reversed.
+ * Wall time is for absolute times. It is REALTIME, but it never goes back: it stands still while REALTIME is behind it.
+ * A jump of more than CLOCK_JUMP_RUN_MS within a run, or CLOCK_JUMP_START_MS across a start, is not believed: wall time
+ * is *held* at its value until the jump is reversed.
  *
  * The functions whose input is a clock sample are pure. Any thread may call the functions that read the machine's
  * clocks. */
@@ -32,8 +32,8 @@ struct timespec monotonic_after(uint64_t wait_ns);
 
 /* ---- logical time */
 
-/* A sample of the machine's two clocks at about one moment. `real_ns` is read first, so that steady time, which is
- * counted from it by BOOTTIME, never runs ahead of the wall. */
+/* A sample of the machine's two clocks at about one moment. `real_ns` is read first. Steady time starts from it and
+ * advances by BOOTTIME, so steady time never runs ahead of the wall time. */
 struct sample {
     uint64_t real_ns;
     uint64_t boot_ns;
@@ -50,8 +50,9 @@ struct clock_state {
     struct instant now;   /* the last time that this clock returned */
     uint64_t steady_from; /* steady time at `boot_from` */
     uint64_t boot_from;   /* BOOTTIME at which steady time was `steady_from` */
-    struct sample high;   /* sample at which the wall last advanced: real_ns = now.wall_ns */
-    uint64_t jump_max_ns; /* CLOCK_JUMP_START_MS until the first believed sample, then CLOCK_JUMP_RUN_MS */
+    struct sample high;   /* sample at which the wall time last advanced; its real_ns equals now.wall_ns */
+    uint64_t jump_max_ns; /* maximum forward jump that is believed: CLOCK_JUMP_START_MS until the first believed sample,
+                             then CLOCK_JUMP_RUN_MS */
     bool held;            /* the wall stands still, so absolute times wait */
     bool accepted;        /* at the start, a jump was believed only because of accept_jump */
 };
@@ -69,8 +70,8 @@ struct clock {
 void clock_init(struct clock *clock, struct clock_origin origin);
 /* Alternative to clock_init, for a clock that always returns the time `at`. */
 void clock_init_stopped(struct clock *clock, struct instant at);
-/* Restarts from the last time of another node's clock, after that node has led until now. Any thread. Time may go back
- * for readers; the core takes the later of the two times. */
+/* Lets this clock continue from the last time of another node's clock, when that node stops leading and this node
+ * begins. Any thread. A reader may see an earlier time than before; the core uses the later of the two times. */
 void clock_restart(struct clock *clock, struct clock_origin origin);
 /* Returns steady time at BOOTTIME zero, for the next start (clock_origin); 0 if steady time began after BOOTTIME zero.
  * Call it at any time after clock_init. */
@@ -79,8 +80,8 @@ struct instant clock_now(struct clock *clock, bool *out_held);
 /* Returns the machine's wall clock, right or wrong. */
 uint64_t clock_host_ms(void);
 
-/* Returns max(steady, wall) in whole milliseconds, rounded down: the time shown to people. It is not below the due time
- * of a due task, whichever base the task uses. */
+/* Returns max(steady, wall) in whole milliseconds, rounded down: the time shown to people. A due task's due time is
+ * never later than this time, whichever time base the task uses. */
 static inline uint64_t instant_ms(struct instant now) {
     return (now.steady_ns > now.wall_ns ? now.steady_ns : now.wall_ns) / NS_PER_MS;
 }

@@ -24,10 +24,11 @@ enum replication { REPLICATION_NONE, REPLICATION_ASYNC, REPLICATION_SYNC, REPLIC
 #define MEMORY_SHARE_CORE(memory) ((memory) / 2)
 #define MEMORY_SHARE_INDEX(memory) ((memory) / 4 - MEMORY_SHARE_CONTENTS(memory) / 2)
 #define MEMORY_SHARE_REQUESTS(memory) ((memory) / 8)
-/* Share for stored tasks that were read for requests and are not used yet. */
+/* Share for rows of stored tasks that were read for requests, until the core has used them. */
 #define MEMORY_SHARE_FACTS(memory) ((memory) / 16)
-/* Share for the cache of contents that have left the log. Only a budget above MEMORY_CONTENTS_FROM has this share: a
- * quarter of the excess, which the index and the other parts could not use. */
+/* Share for the cache of task contents whose segments were removed from the log. Only a budget above
+ * MEMORY_CONTENTS_FROM has this share. It is a quarter of the excess, which the index and the other parts could not
+ * use. */
 #define MEMORY_CONTENTS_FROM (1ull << 30)
 #define MEMORY_SHARE_CONTENTS(memory) ((memory) > MEMORY_CONTENTS_FROM ? ((memory)-MEMORY_CONTENTS_FROM) / 4 : 0)
 

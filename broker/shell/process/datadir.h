@@ -56,12 +56,12 @@ bool datadir_note_boot(const struct datadir *dir, uint64_t steady_ns);
 #define SNAPSHOT_NAME "snapshot"
 #define SNAPSHOT_WANTED_NAME "snapshot.wanted"
 
-/* Makes the next start fetch a snapshot; durable. In the present data, all redactions below position `erased` are
- * carried out; 0 if there are no data. Returns 0 or a negative errno. */
+/* Makes the next start fetch a snapshot; durable. `erased`: all redactions below this log position are carried out in
+ * the data that the directory has now; 0: it has no data. Returns 0 or a negative errno. */
 int snapshot_want(const char *directory, uint64_t erased);
 bool snapshot_is_wanted(const char *directory);
-/* Returns the value of `erased` that was passed to snapshot_want; 0: there were no data before, or the file does not
- * say. */
+/* Returns the value of `erased` that was passed to snapshot_want; 0: the directory had no data, or the file does not
+ * contain the value. */
 uint64_t snapshot_erased_before(const char *directory);
 
 #endif

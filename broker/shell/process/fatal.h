@@ -16,7 +16,8 @@ const char *storage_error(int error);
 _Noreturn void fatal(const char *what, int error);
 /* Logs the event with its reason and ends the process, which must not start in this state. */
 _Noreturn void refuse_to_start(const char *event, const char *sentence);
-/* As refuse_to_start with the event `refused`, and says in `action` how an operator gets intact data. */
+/* Logs the event `refused` with its reason and ends the process, because the data are damaged. The log field `action`
+ * says how an operator gets intact data. */
 _Noreturn void refuse_damaged(const char *directory, bool is_pair, const char *sentence);
 /* Initializes an arena for allocations that must not fail. If the system has no memory, the process ends with an error
  * message (F-11) and does not mistake the failure for damage. */

@@ -1,5 +1,5 @@
-/* last_shutdown.h: finds out how the log ended before this start. After a clean stop, the log's last record says that.
- */
+/* last_shutdown.h: finds out how the log ended before this start. After a clean stop, the log's last record notes the
+ * stop. */
 #ifndef TARRY_SHELL_LAST_SHUTDOWN_H
 #define TARRY_SHELL_LAST_SHUTDOWN_H
 

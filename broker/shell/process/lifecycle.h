@@ -8,10 +8,10 @@
 
 /* ---- stop and restart */
 
-/* Ends a run of the broker. A signal ends the process; or another run follows in the same process, on a node
- * of a pair that no longer leads. */
+/* Ends a run of the broker. A signal ends the process. On a node of a pair that no longer leads, the process starts
+ * another run. */
 
-/* Environment variable for a following run in the same process: the URLs at which this run listened. */
+/* Environment variable with the URLs at which this run listened. The next run in the same process reads it. */
 #define RESTART_URLS "TARRYD_URLS"
 
 /* Keeps the process's arguments for the restart. Must be called first. */

@@ -34,7 +34,8 @@ void disk_space_look(const struct disk_space *disk_space, uint64_t *out_free, ui
  * nearly full, or the log's next segment is still being made. The core never waits for the segment. Core thread only.
  */
 const char *disk_space_refusal(struct disk_space *disk_space, struct log *log, uint64_t position, uint64_t size);
-/* Returns whether writing `size` bytes leaves half of the reserve. For writers that later free space. Any thread. */
+/* Returns whether at least half of the disk reserve remains after `size` bytes are written. For writers that later free
+ * space. Any thread. */
 bool disk_space_has(const struct disk_space *disk_space, uint64_t size);
 
 /* Returns whether the disk has `size` free bytes beside the reserve and the next segments of the log. Any thread. */
@@ -45,9 +46,9 @@ bool disk_space_spares(const struct disk_space *disk_space, uint64_t size);
 /* Measures how long the log's disk has delayed a sync. The sync thread writes the time; status and
  * failover read it. */
 
-/* If a sync takes this long, an operator is needed. A disk that collects garbage, or a full cache of a controller,
- * takes up to a second or two. A process that was stopped in the middle of a sync reports this too, until that sync
- * ends.
+/* If a sync takes this long, the broker reports a hanging disk, because an operator is needed. A disk that collects
+ * garbage, or a full cache of a controller, takes up to a second or two. If the process was stopped during a sync, the
+ * broker also reports a hanging disk until the sync ends.
  *
  * The leader of a pair lets its follower lead after LEADER_DISK_HUNG_MS, if the leader was awake meanwhile
  * (hung_disk.h). */

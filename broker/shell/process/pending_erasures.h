@@ -4,9 +4,9 @@
  *
  * DIR/unerased contains a packed FrameBody whose records are these redactions, followed by its XXH3-64 (FORMAT.md).
  *
- * Rule: the file is durable before the snapshot replaces the old data, and is deleted once all redactions are done.
- * Reason: after the replacement no other file contains these redactions. Consequence: a kill at any moment only repeats
- * work.
+ * The file is made durable before the snapshot replaces the old data, because afterwards no other file contains these
+ * redactions. It is deleted when all redactions are done. So if the process is killed at any moment, the next start
+ * only repeats work.
  *
  * Not thread-safe: used by the starting thread, and later by the index thread. */
 #ifndef TARRY_SHELL_PENDING_ERASURES_H

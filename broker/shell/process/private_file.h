@@ -22,8 +22,9 @@ int private_file_read(const struct private_file *file, void *out, size_t size, s
 #define PRIVATE_FILE_TEXT_MAX 1025u
 /* Parses the text into `out`. Returns NULL, or the error to print after the file's name: "is empty". */
 typedef const char *(*private_file_take)(void *out, const uint8_t *text, size_t size);
-/* Reads up to `size` bytes and passes them to `take`. `size` is one more than allowed, so that `take` can detect a
- * longer file; at most PRIVATE_FILE_TEXT_MAX. Only `take` may keep a copy. Returns 0, or 1 with an error message. */
+/* Reads up to `size` bytes and passes them to `take`. `size` is the maximum size of a valid file plus 1, so that `take`
+ * can detect a longer file; at most PRIVATE_FILE_TEXT_MAX. Only `take` may keep a copy. Returns 0, or 1 with an error
+ * message. */
 int private_file_use(const struct private_file *file, size_t size, private_file_take take, void *out, char *message,
                      size_t message_size);
 

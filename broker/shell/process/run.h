@@ -19,8 +19,8 @@
 
 /* Writes the user's name. If it is not in /etc/passwd or does not fit, writes "uid 1000@host". */
 void system_user_name(uid_t user, char out[SYSTEM_USER_SIZE]);
-/* Writes the user that sent the signal. A signal of the system itself (Ctrl-C at a terminal) counts as sent by this
- * process's user. */
+/* Writes the name of the user that sent the signal. If the kernel sent it (Ctrl-C at a terminal), writes the name of
+ * this process's user. */
 void system_user_of_signal(const siginfo_t *signal, char out[SYSTEM_USER_SIZE]);
 
 struct run {

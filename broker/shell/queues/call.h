@@ -14,7 +14,8 @@ struct call {
     /* Reserves memory for a reply of `size` bytes, before the reply is packed or read. Returns false if memory is not
      * enough; the reply is then BUSY. The pointer is NULL if the size is not limited. Core thread only. */
     bool (*sized)(struct call *call, size_t size);
-    /* Like `sized`, for the recorded reply of a repeated commit; any thread. */
+    /* Reserves memory for the recorded reply of a repeated commit, whose size is `size`. False: the budget is exceeded;
+     * the reply is then BUSY. Any thread. */
     bool (*repeats)(struct call *call, size_t size);
     bool from_peer;      /* the request comes from the other node of the pair, which has proved its identity */
     uint32_t age_max_ms; /* maximum age of the state that a follower's reply is based on, stated in Reply.age_max_ms; 0:

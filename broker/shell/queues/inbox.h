@@ -55,7 +55,8 @@ void inbox_post_quietly(struct inbox *inbox, struct item *item);
  * inbox contains nothing but one call, which is in `*out`. Returns false otherwise; then the core thread takes the
  * items. */
 bool inbox_borrow(struct inbox *inbox, struct turn_load *out);
-/* Ends the work for the core thread that inbox_borrow began. The core has work again in `wait_ns` at the latest. */
+/* Ends the work for the core thread that inbox_borrow began. `wait_ns`: the core thread must run again after this time
+ * at the latest. */
 void inbox_give_back(struct inbox *inbox, uint64_t wait_ns);
 /* Wakes the core thread, if an item was posted quietly. */
 void inbox_wake(struct inbox *inbox);

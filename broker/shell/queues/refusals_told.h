@@ -15,8 +15,8 @@
 
 struct refusals_told {
     struct item item; /* must be the first member */
-    /* Gives the struct back to its owner. Refusals that were not recorded are offered again: a follower records none
-     * until it leads. */
+    /* Gives the struct back to its owner. Refusals that were not recorded are offered again, because a follower records
+     * no refusals until it leads. */
     void (*told)(struct refusals_told *told, bool is_recorded);
     void *owner;
     bool is_offered; /* the core thread owns the struct; guarded by the owner's mutex */

@@ -1,9 +1,10 @@
-/* releaser.h: carries out the decisions of the release gate (engine/release_gate.h). It sends the packed replies of
- * released batches, and passes batches that must be read first to the delivery sender. It tells the subscribers the
- * position up to which the log is durable on all required nodes. When the delivery sender learns the position, it sends
- * deliveries, and replies whose content must be read.
+/* releaser.h: sends what the release gate (engine/release_gate.h) allows to be sent. It sends the packed replies of
+ * released batches. A batch whose contents must be read first goes to the delivery sender. The releaser also tells its
+ * subscribers the position up to which the log is durable on all required nodes. One subscriber is the delivery sender,
+ * which then sends deliveries, and replies whose content it has read.
  *
- * On a broker without a pair, the sync thread or its stand-in calls the releaser; in a pair, the pair thread does. */
+ * On a broker without a pair, the sync thread calls the releaser, or the thread that does its work (sync_stand_in). In
+ * a pair, the pair thread calls it. */
 #ifndef TARRY_SHELL_RELEASER_H
 #define TARRY_SHELL_RELEASER_H
 
@@ -37,10 +38,11 @@ void releaser_init(struct releaser *releaser, struct batches *batches, uint64_t 
 void releaser_send_by(struct releaser *releaser, void (*send)(void *sender, struct batch *batch), void *sender);
 /* Adds a subscriber: `reached` is called whenever the durable position grows, after all earlier subscribers. */
 void releaser_subscribe(struct releaser *releaser, void (*reached)(void *context, uint64_t position), void *context);
-/* Takes over the list of batches, in log order. `question` is the number of the question whose confirmation the batches
- * without appends need (R3); 0 if they need none. */
+/* Takes over the list of batches, in log order. Batches without appends wait until the follower has confirmed
+ * `question` (R3, pair_question); 0: they need no confirmation. */
 void releaser_enter(struct releaser *releaser, struct batch *batches, uint64_t question);
-/* See release_gate_reach and release_gate_confirm. No batch is released before releaser_run. */
+/* Notes that the log is durable up to `position` on all required nodes (release_gate_reach). releaser_confirm notes
+ * that the follower has confirmed `question`. Batches are released only by releaser_run. */
 void releaser_reach(struct releaser *releaser, uint64_t position);
 void releaser_confirm(struct releaser *releaser, uint64_t question);
 /* Tells the subscribers the durable position. */

@@ -90,12 +90,13 @@ struct core_thread_needs {
 struct core_thread {
     struct core_thread_needs needs;
     pthread_t thread;
-    struct batch *batch;               /* the batch being filled */
-    const struct index_filter *filter; /* filter of an index position at or above the last CORE_INDEXED */
+    struct batch *batch; /* the batch being filled */
+    const struct index_filter
+        *filter; /* filter of the keys that the index contained at the last CORE_INDEXED or later */
     struct core_turn turn;
     bool has_groups;       /* value that was last reported to the sharer (sharer.h) */
     uint64_t push_version; /* last core_push_version that was reported to the webhook module (pusher.h) */
-    size_t stamped;        /* number of the batch's deliveries in which the lane's turn is set */
+    size_t stamped;        /* number of the batch's deliveries whose `turn` is already set */
     struct watchdog watchdog;
     uint64_t looked_ns;     /* CLOCK_BOOTTIME of the last inbox_look */
     struct applier applier; /* applies the leader's frames while another node leads */

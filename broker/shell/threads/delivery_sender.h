@@ -1,6 +1,6 @@
 /* delivery_sender.h: the thread that sends deliveries and replies whose content must be read first,
- * batch by batch; the cold readers, threads that read contents that are not in memory; and the parker, a thread that
- * waits until consumers have read earlier deliveries.
+ * batch by batch; the cold readers, threads that read contents that are not in memory; and the parker, a thread with
+ * deliveries that wait until consumers have read earlier ones.
  *
  * It reads while the sync runs, and never waits for a disk. An item that may need the disk is copied out of its batch
  * and passed to the cold readers. So the batch is free for the core at once, and a slow or hanging disk delays only the

@@ -40,13 +40,13 @@ struct indexer_needs {
 
 /* A near window to load, and its rows. The core thread frees it. */
 struct window_load {
-    struct item item; /* must be the first member */
+    struct item item; /* `item` must be the first member, because a pointer to it is cast to the struct */
     struct core_window window;
     struct arena arena;
     struct window_rows rows;
 };
 
-/* A hint that a line's low mark has moved. */
+/* Hint for the index: a line has no rows any more below a due time (struct core_low). */
 struct low_note {
     struct low_note *next;
     struct core_low low;
@@ -80,8 +80,8 @@ void indexer_start(struct indexer *indexer, const struct indexer_needs *needs, u
 void indexer_window(struct indexer *indexer, const struct core_window *window);
 void indexer_low(struct indexer *indexer, const struct core_low *low);
 void indexer_durable(struct indexer *indexer, uint64_t position);
-/* Waits at most `wait_ns` until the index includes all records below `position`; the index thread commits at once for
- * it. Returns whether it does. Any thread but the index thread. */
+/* Waits at most `wait_ns` until the index includes all records below `position`. The index thread then commits at once
+ * instead of waiting for more records. Returns whether the index includes them. Any thread but the index thread. */
 bool indexer_await(struct indexer *indexer, uint64_t position, uint64_t wait_ns);
 /* Makes the thread look again for segments to retire. `indexer` is a struct indexer (archivist_needs.archived). Any
  * thread. */

@@ -20,7 +20,7 @@
 struct datadir;
 struct lanes;
 
-/* Events of a lane, in the order of the core's event kinds in core_thread.c. */
+/* Kind of a lane's event. core_thread.c has a table with the same order. */
 enum lane_event { LANE_UP, LANE_GONE, LANE_SENT, LANE_CREDIT };
 
 /* Event of a lane for the core thread, which frees the struct. The event is dropped unless lanes_is_news is true. */
@@ -55,9 +55,9 @@ void lanes_open(struct lanes *lanes, const struct core_lane *open);
 /* Takes the lane from a session. After it returns, no further delivery to the session begins to be sent. The consumer
  * has DOOR_LINGER_S seconds to close the connection. */
 void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session);
-/* Returns the lane's turn: a number that changes when another session gets the lane. A delivery decided in an
- * earlier turn is never sent, even if its session holds the lane again: the core expects no event about it (TRUE-1).
- * Core thread only. */
+/* Returns the lane's turn: a number that changes when another session gets the lane. A delivery that the core decided
+ * before the change is never sent, even if its session gets the lane again, because the core expects no event about it
+ * (TRUE-1). Core thread only. */
 uint64_t lanes_turn(const struct lanes *lanes, uint32_t number);
 /* Returns whether the lane's turn is still the one in which this event was posted. Core thread only. */
 bool lanes_is_news(const struct lanes *lanes, const struct lane_news *news);

@@ -1,12 +1,12 @@
-/* lone.h: decides how the door's thread passes calls to the core. It posts the calls of a round together, and processes
- * a call that arrives alone by itself.
+/* lone.h: decides how the door's thread passes calls to the core. It posts the calls of one round of the event loop
+ * together. If a single call arrives (a lone call), the door's thread itself does the work for it.
  *
  * Usual calls: the door's thread posts to the core thread, which posts to the sync thread (fdatasync), which replies
- * through the door. A lone call: the door's thread steps the core, appends, calls fdatasync and replies.
+ * through the door. A lone call: the door's thread runs the core, appends to the log, calls fdatasync and replies.
  *
  * Passing a call between threads costs about as much as all other work for it, apart from its fdatasync. So the thread
- * that has read the only pending request does the work of the core thread and of the sync thread, if both sleep. No
- * other thread could use their time.
+ * that has read the only pending request does the work of the core thread and of the sync thread, if both sleep. With
+ * only one request, the threads could not work in parallel anyway.
  *
  * When there are more requests, each thread does its own part again and they work in parallel. There are three such
  * cases: requests of more than one connection, more requests at the end of the sync, and a slow disk. A pair always
@@ -26,10 +26,10 @@ struct inbox;
 struct item;
 struct sync;
 
-/* Maximum number of calls for which the core thread is woken once. It is woken once for all calls of a round of the
- * door, or for this number of them. Reason: a wake-up costs as much as decoding a request. */
+/* Number of calls after which the door wakes the core thread, even before the end of the door's round. One wake-up
+ * costs as much as decoding a request, so the thread is woken once for many calls. */
 #define LONE_CALLS_MAX 32u
-/* Number of calls that go through the threads after other calls arrived during a lone call. After them, the next lone
+/* After further calls arrived during a lone call, this many calls are passed to the core thread. Then the next lone
  * call is processed on the door's thread again. */
 #define LONE_COMPANY_CALLS 64u
 
@@ -39,8 +39,8 @@ struct lone {
     struct sync *sync;
     struct door *door;
     uint64_t from;   /* connection of the last call; DOOR_INSIDE: a request of the gateway (HTTP, beanstalkd) */
-    bool was_inside; /* true: the last lone call was the gateway's. Then several calls in the next round count as
-                        further calls */
+    bool was_inside; /* true: the last lone call came from the gateway. Then several calls in the next round show that
+                        calls no longer arrive alone. */
     bool is_posted;  /* a lone call was posted in this round of the door; it may be processed at the end of the round */
     unsigned posted; /* number of calls posted since the core thread was woken */
     unsigned company; /* number of calls that still go through the threads (LONE_COMPANY_CALLS) */

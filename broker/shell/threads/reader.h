@@ -12,7 +12,7 @@
 struct inbox;
 struct index;
 
-/* A result page of a job (core_page). The facts that the core needs to act on the page are read afterwards. */
+/* A result page of a job (core_page). The reader thread then reads the facts of the tasks on the page for the core. */
 struct page_load {
     struct engine_request engine_request; /* must be the first member */
     struct arena arena;

@@ -45,14 +45,14 @@ struct sync {
     bool stop;
     bool is_busy; /* the sync thread, or a thread that stands in for it, is committing a group */
     struct group_commit group;
-    struct batch
-        *failed; /* batches of a stand-in thread whose sync failed; the sync thread reports the failure (LOG-4) */
+    struct batch *failed;     /* batches whose sync failed on a thread that did the sync thread's work; the sync thread
+                                 reports the failure (LOG-4) */
     _Atomic uint64_t took_us; /* duration of the last sync, in µs */
     struct disk_hang hang;
 };
 
-/* Limit of the last sync's duration, in µs, above which no thread stands in for the sync thread. A stand-in saves three
- * hand-overs between threads, about 100 µs, which is unimportant beside a slower sync. */
+/* Another thread does the sync thread's work (sync_stand_in) only if the last sync took at most this many µs. This
+ * saves three hand-overs between threads, about 100 µs, which is unimportant beside a slower sync. */
 #define SYNC_QUICK_US 1000u
 
 void sync_start(struct sync *sync, const struct sync_needs *needs);
