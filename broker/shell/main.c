@@ -35,12 +35,12 @@
 #include "tls.h"
 
 #define EXIT_USAGE 2
-/* Time limit of the wait for the pair's roles, which the ready line of a pair's node states. */
+/* A pair's node waits at most this long until it knows its role, which the ready line states. */
 #define SETTLE_MAX_MS 2000
 /* Number of file descriptors that are not for connections, but for example for files. */
 #define DESCRIPTORS_RESERVED 256
-/* Settings of malloc. A few arenas are enough for a few threads, and each arena keeps the largest size that it ever
- * had. */
+/* Settings of malloc. A few arenas are enough for a few threads, and an arena never becomes smaller than its largest
+ * size so far. */
 #define MALLOC_ARENAS 4
 #define MALLOC_MMAP_BYTES (1 << 20)
 #define MALLOC_TRIM_BYTES (4 << 20)
@@ -68,8 +68,8 @@ static void block_signals(sigset_t *out) {
     signal(SIGBUS, page_lost);
 }
 
-/* Raises the limit of file descriptors to one per connection. A higher limit would make the library's tables larger,
- * because they are as long as the limit. */
+/* Raises the limit of file descriptors to one per connection. Some libraries allocate tables with one entry per allowed
+ * descriptor, so the limit is not higher than needed. */
 static void raise_descriptors(void) {
     struct rlimit limit;
     const rlim_t wanted = DOOR_CONNECTIONS_MAX + DESCRIPTORS_RESERVED;
@@ -250,7 +250,8 @@ int main(int argc, char **argv) {
     if (shell.node.on) node_leave(&shell.node);
     shell_stop(&shell);
 #ifdef __SANITIZE_ADDRESS__
-    __lsan_do_leak_check(); /* _exit would skip the leak check; memory still in use is reachable, so it is no leak */
+    __lsan_do_leak_check(); /* _exit would skip the check for leaks; memory that is still in use is reachable, so it is
+                               not reported */
 #endif
     fflush(NULL);
     _exit(0);

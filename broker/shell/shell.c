@@ -54,7 +54,7 @@ struct recovery {
 
     /* outputs of recovery_run */
     struct clock *clock;
-    struct run *run; /* receives the epoch and how the log ended before */
+    struct run *run; /* receives the epoch, and how the log ended before this start */
     struct log *log;
     struct index *index;
     struct core *core;
@@ -84,7 +84,8 @@ static int open_index(struct recovery *recovery, char *message, size_t message_s
         .outcomes_max = (uint32_t)recovery->config->outcomes_max,
         .outcome_retention_ms = recovery->config->outcome_retention_ms,
         .read_only = recovery->config->inspect,
-        .filters_later = true, /* read the filters in their own thread, later, so that due tasks do not wait for them */
+        .filters_later =
+            true, /* a thread of its own reads the filters after the start, so that due tasks do not wait for them */
     };
     memcpy(options.cluster, recovery->dir->cluster, sizeof(options.cluster));
     message[0] = '\0';
@@ -616,8 +617,8 @@ static void start_indexer(struct shell *shell) {
     indexer_start(&shell->indexer, &needs, core_position(shell->core));
 }
 
-/* Waits for the index. A follower may have applied records that its index may not include yet (LOG-3). The wait covers
- * only the records that the index may include. */
+/* Waits until the index includes the records below `position`. A follower's core may have applied records that are not
+ * committed yet, which the index must not include (LOG-3). For such records this function does not wait. */
 static bool await_index(void *context, uint64_t position, uint64_t wait_ns) {
     struct shell *shell = context;
     if (shell->node.on && !atomic_load(&shell->node.leads)) {
@@ -722,8 +723,8 @@ static void start_core(struct shell *shell) {
 }
 
 void shell_start_threads(struct shell *shell) {
-    shell->inbox.durable =
-        core_position(shell->core); /* the core's position, because a follower may not have applied the whole log */
+    shell->inbox.durable = core_position(shell->core); /* the durable position starts at the core's position, because a
+                                                          follower may not have applied the whole log */
     shell->inbox.indexed = index_position(shell->index);
     shell->inbox.follow_to = core_position(shell->core);
     node_recovered(&shell->node, shell->log,
@@ -739,7 +740,8 @@ void shell_start_threads(struct shell *shell) {
     start_backup(shell);
     locator_start(&shell->locator, shell->log, shell->index, &shell->archivist.archive, &shell->inbox);
     start_core(shell);
-    filter_reader_start(&shell->filter_reader, shell->index); /* no thread waits for the filters */
+    filter_reader_start(&shell->filter_reader,
+                        shell->index); /* started last, because no thread waits for the filters */
     if (shell->node.on) node_start(&shell->node);
 }
 
@@ -747,7 +749,7 @@ void shell_stop(struct shell *shell) {
     uint64_t from_ms = monotonic_ns() / NS_PER_MS;
     atomic_store(&shell->run.stopping, true);
     authorizer_tell(&shell->authorizer, true); /* record the refusals before the log's last record is written */
-    auditor_stop(&shell->auditor);             /* stop it before the core, so that long polls get their reply at once */
+    auditor_stop(&shell->auditor); /* stop the auditor before the core, so that long polls get their reply at once */
     inbox_stop(&shell->inbox);
     batches_stop(&shell->batches);
     core_thread_join(&shell->core_thread);
@@ -768,7 +770,9 @@ void shell_stop(struct shell *shell) {
     amqp_free(shell->amqp);
     push_free(shell->push);
     sharer_free(shell->sharer);
-    http_server_free(shell->http); /* free it before the gateway, because the HTTP server's worker wakes the gateway */
+    http_server_free(
+        shell
+            ->http); /* free the HTTP server before the gateway, because the server's worker thread wakes the gateway */
     gateway_free(shell->gateway);
     endpoints_remove(&shell->endpoints);
     uint64_t position = index_position(shell->index);

@@ -221,7 +221,7 @@ static void *run(void *argument) {
     uint64_t since_s = wall_s();
     eventfd_t woken;
     for (;;) {
-        /* Read before the check for changes, so that a change that happened before the watch began is noticed. */
+        /* Read the file's state (mark_of) only after the watch has begun, so that no change of the file is missed. */
         struct authorizer_mark mark = mark_of(authorizer->path);
         uint64_t now_s = wall_s();
         bool is_changed = !is_same_mark(&mark, &authorizer->mark);
@@ -241,7 +241,7 @@ static void *run(void *argument) {
 void authorizer_start(struct authorizer *authorizer, struct door *door) {
     int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake < 0) fatal("authorizer_failed", -errno);
-    pthread_mutex_lock(&authorizer->mutex); /* locked because the door's thread already runs */
+    pthread_mutex_lock(&authorizer->mutex); /* lock the mutex, because the door's thread already runs */
     authorizer->door = door;
     authorizer->wake = wake;
     authorizer->runs = true;
@@ -298,8 +298,8 @@ static struct caller_verdict fail(struct authorizer *authorizer, const struct ne
                                    .wants_token = true};
 }
 
-/* Counts one more connection of the principal. A connection that is judged again is not counted twice against the
- * limit; the door dismisses its former verdict afterwards. */
+/* Counts one more connection of the principal. A connection that is admitted again is not counted twice against the
+ * limit. The door subtracts the earlier admission of such a connection afterwards. */
 static struct caller_verdict let_in(struct authorizer *authorizer, const struct net_caller *caller,
                                     struct access_principal *principal) {
     uint64_t most = principal->entry.limits[LIMIT_connections];
@@ -367,7 +367,7 @@ static struct caller_verdict admit_shown(struct authorizer *authorizer, const st
 
 struct caller_verdict authorizer_admit(struct authorizer *authorizer, const struct net_caller *caller) {
     const struct access_rule *rule = caller->place == CALLER_PAGE ? access_rule_of_page(caller->path) : NULL;
-    /* the page has no access control, and the client shows no token */
+    /* A client without a token may get a page for which no role is required. */
     bool is_open = rule != NULL && rule->roles == ROLES_NONE && caller->token_size == 0;
     if (is_open) return (struct caller_verdict){0};
     pthread_mutex_lock(&authorizer->mutex);
@@ -430,7 +430,8 @@ static void note(struct authorizer *authorizer, const struct access_principal *p
 /* Checks the operations of a commit. A malformed operation already has its error, and is not checked. */
 static void judge_ops(struct authorizer *authorizer, const struct access_principal *principal, struct arena *arena,
                       const struct core_request *request) {
-    /* The cast is safe: request_prepare made the contents. Only the core must not change them. */
+    /* The cast from const is safe: request_prepare has allocated the contents as writable. They are const only because
+     * the core must not change them. */
     struct core_content *contents = (struct core_content *)request->commit.contents;
     const Tarry__Commit *commit = request->message->commit;
     const struct access_rule *noted = NULL;
@@ -482,9 +483,9 @@ static bool may_request(const struct access_principal *principal, const struct a
     return true;
 }
 
-/* Returns whether the requester is the other node of the pair, which proves its identity by the pair's key (checked in
- * rpc.c). On this host, the proof is as good as a token with the role `peer`. Over the network, the node needs the
- * proof and the token. */
+/* Returns whether this request is allowed as a request of the other node of the pair, which proves its identity by the
+ * pair's key (checked in rpc.c). A requester on this host needs the proof only. Over the network it also needs a token
+ * with the role `peer`. */
 static bool is_peers(const struct access_principal *principal, enum authorizer_side side,
                      const Tarry__Request *request) {
     bool is_proved = side == SIDE_PEER;
@@ -654,8 +655,9 @@ uint64_t authorizer_own(struct authorizer *authorizer) {
 bool authorizer_take_bytes(struct authorizer *authorizer, struct access_principal *principal, uint64_t before,
                            uint64_t after) {
     uint64_t most = principal->entry.limits[LIMIT_bytes];
-    uint64_t others = atomic_fetch_add(&principal->usage.bytes, after - before) -
-                      before; /* a negative difference wraps around: addition is modulo 2^64 */
+    uint64_t others =
+        atomic_fetch_add(&principal->usage.bytes, after - before) -
+        before; /* if `after` is smaller than `before`, the addition wraps around (modulo 2^64) and subtracts */
     if (most == 0 || after <= before || others == 0 || others + after <= most) return true;
     atomic_fetch_sub(&principal->usage.bytes, after - before);
     atomic_fetch_add(&authorizer->limited, 1);

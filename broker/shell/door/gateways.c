@@ -130,7 +130,7 @@ struct gateway *gateways_new(const struct gateways_needs *needs) {
 
 /* ---- webhooks */
 
-/* Webhook requests may use one in DESCRIPTORS_SHARE of this process's file descriptors. */
+/* Webhook requests may use 1/DESCRIPTORS_SHARE of this process's file descriptors. */
 #define DESCRIPTORS_SHARE 16u
 #define CA_FILE_MAX (1 << 20) /* maximum size of the file of CAs, in bytes; the error message also names it */
 

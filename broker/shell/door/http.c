@@ -1,4 +1,4 @@
-/* http.c: see http.h. A page that needs the core makes a call, as a client does. */
+/* http.c: see http.h. A page with data from the core sends a request to the core thread, as a client does. */
 #include "http.h"
 
 #include <stdatomic.h>

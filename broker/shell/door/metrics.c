@@ -22,7 +22,7 @@ static void put_head(FILE *out, const char *name, const char *type, const char *
     fprintf(out, "# HELP tarry_%s %s\n# TYPE tarry_%s %s\n", name, help, name, type);
 }
 
-/* Unit of a number: unchanged, or in seconds converted from milliseconds. */
+/* How a number is printed: unchanged, or as seconds (the number is in milliseconds). */
 enum unit { AS_IT_IS, FROM_MS };
 
 static void put_number(FILE *out, uint64_t value, enum unit unit) {

@@ -152,7 +152,8 @@ static bool refuse_message(struct request_refusal *out, Tarry__Code code, const 
     return false;
 }
 
-/* Refuses for lack of memory: the request is too large for its arena, or the system has no memory now (F-11). */
+/* Refuses a request for which memory is missing. BUSY: the system has no memory now (F-11). TOO_LARGE: the request is
+ * too large for its arena. */
 static bool refuse_memory(const struct arena *arena, struct request_refusal *out) {
     if (arena->starved) return refuse_message(out, TARRY__CODE__BUSY, NULL);
     return refuse_message(out, TARRY__CODE__TOO_LARGE, out_of_memory);
@@ -206,8 +207,8 @@ static size_t count_ops(const Tarry__Commit *commit, Tarry__Op__OpCase op_case) 
     return count;
 }
 
-/* Random bytes for salts: a generator, seeded by the kernel, makes SALTS_SIZE of them at a time. A call of getrandom(2)
- * for each commit took as long as everything else that its salts cost. */
+/* Number of random bytes for salts that one seed from the kernel yields. A call of getrandom(2) for each commit took
+ * about as long as all other work for the commit's salts. */
 #define SALTS_SIZE 4096u
 static _Thread_local struct {
     uint8_t bytes[SALTS_SIZE];
@@ -291,7 +292,8 @@ static const char *check_commit(const Tarry__Commit *commit) {
     if (commit->n_ops > OPS_PER_COMMIT_MAX) return too_many_ops;
     const size_t fan_outs = count_ops(commit, TARRY__OP__OP_FAN_OUT);
     if (fan_outs > FAN_OUTS_PER_COMMIT_MAX) return too_many_fan_outs;
-    /* The core relies on this order, so that it need not search all operations for fan-outs. */
+    /* The fan-outs must be the first operations of a commit, because the core then need not search all operations for
+     * them. */
     for (size_t i = 0; i < fan_outs; i++)
         if (commit->ops[i]->op_case != TARRY__OP__OP_FAN_OUT) return "the fan-outs of a commit must come first";
     return count_ops(commit, TARRY__OP__OP_REDACT) <= REDACT_OPS_MAX ? NULL : too_many_redactions;
@@ -393,7 +395,8 @@ static const char *check_follow(const Tarry__Follow *follow) {
     if (follow->n_epochs > FOLLOW_EPOCHS_MAX) return "epochs may have at most 64 elements";
     if (follow->n_epochs != follow->n_epoch_starts)
         return "epochs and epoch_starts must have the same number of elements";
-    if (follow->cluster.len == 0) return NULL; /* a node that joins does not know the cluster's id yet */
+    if (follow->cluster.len == 0)
+        return NULL; /* a node that joins does not know the cluster's id yet, so its other fields are not checked */
     struct listen_address address;
     const char *problem;
     if (!listen_parse_peer(follow->url, &address, &problem)) return "url is not the address of a broker";

@@ -24,8 +24,9 @@
 
 /* Memory of an unpacked request with contents and salts, as a multiple of the packed size; usually an upper bound. */
 #define CHARGE_FACTOR 4
-/* Size limits of urgent requests, which are admitted beyond the budget. Every normal urgent request is smaller, packed
- * and unpacked: a commit full of acks, a heartbeat, a subscription, a question. */
+/* Size limits of urgent requests, which are admitted even when the memory budget is exceeded. Urgent requests are acks,
+ * heartbeats, subscriptions and questions. Even a commit full of acks is smaller than these limits, packed and
+ * unpacked. */
 #define URGENT_SIZE_MAX (512u << 10)
 #define URGENT_COMMIT_CHARGE_MAX (CHARGE_FACTOR * URGENT_SIZE_MAX)
 #define URGENT_OTHER_CHARGE_MAX (256u << 10)
@@ -38,7 +39,7 @@ static void forget_request(struct rpc_context *context) {
     context->memory = NULL;
 }
 
-/* Takes a free context. NULL: none is free; door_resume tells the door when one is. */
+/* Takes a free context. NULL: no context is free; the broker calls door_resume when one becomes free. */
 static struct rpc_context *context_take(struct rpc *rpc) {
     pthread_mutex_lock(&rpc->mutex);
     struct rpc_context *context = rpc->free;
@@ -153,7 +154,8 @@ static void send_reply(struct call *call, struct message *reply) {
 static bool has_room(const struct rpc *rpc, size_t charge) {
     size_t charged = atomic_load(&rpc->charged);
     size_t expected = atomic_load(&rpc->expected);
-    if (expected > rpc->budget / 2) expected = rpc->budget / 2; /* replies count as at most half of the budget */
+    if (expected > rpc->budget / 2)
+        expected = rpc->budget / 2; /* the bytes reserved for replies are counted as at most half of the budget */
     if (charged != charge && charged + expected + door_held(rpc->needs.door) > rpc->budget) return false;
     return atomic_load(&rpc->busy) <= RPC_CONTEXTS - RPC_CONTEXTS_RESERVED;
 }
@@ -231,14 +233,14 @@ static bool expect_size(struct call *call, size_t size) {
     const size_t before = context->expected;
     if (before == 0) return true; /* nothing is reserved for a short reply */
     context->expected = size > 0 ? size : 1;
-    /* A negative difference wraps around: addition is modulo 2^64. */
+    /* If the reservation becomes smaller, the additions wrap around (modulo 2^64) and subtract. */
     atomic_fetch_add(&rpc->expected, context->expected - before);
     atomic_fetch_add(&context->principal->usage.answers_bytes, context->expected - before);
     return context->expected <= before || fits(context);
 }
 
-/* Reserves memory for the recorded reply of a repeated commit: a request of 30 bytes may repeat a reply of 200 KB. The
- * reply to an acknowledgement is short, and is never refused (CAP-1). */
+/* Reserves memory for the recorded reply of a repeated commit, because a request of 30 bytes may repeat a reply of 200
+ * KB. A short reply, such as the reply to an ack, is never refused (CAP-1). */
 static bool expect_repeat(struct call *call, size_t size) {
     struct rpc_context *context = (struct rpc_context *)call;
     if (size <= ANSWER_ROOM) return true;
@@ -254,8 +256,8 @@ static const char no_peer[] =
 
 static const char another_cluster[] = "the client's producer belongs to another cluster than this broker";
 
-/* Returns whether the request is meant for another cluster. There, the same producer number and sequence belong to
- * another producer (ONCE-1). */
+/* Returns whether the request is meant for another cluster. Each cluster gives out its own producer numbers, so in the
+ * other cluster the number and sequence belong to another producer (ONCE-1). */
 static bool is_of_another_cluster(const struct rpc_needs *needs, const Tarry__Request *request) {
     if (request->cluster.len == 0) return false;
     return request->cluster.len != CLUSTER_ID_SIZE ||
@@ -268,14 +270,16 @@ static bool is_too_busy(const struct rpc *rpc) {
     return rpc->needs.node->on && atomic_load(&rpc->busy) > RPC_CONTEXTS - RPC_CONTEXTS_OF_PEER;
 }
 
-/* Returns whether any request is admitted now. A pair's broker that is stopping still answers the other node. */
+/* Returns OK, or the code with which all requests are refused now. A pair's broker that is stopping still answers the
+ * other node. */
 static Tarry__Code refuse_now(const struct rpc *rpc, bool follows) {
     if (follows) return TARRY__CODE__OK;
     if (atomic_load(&rpc->needs.run->stopping)) return TARRY__CODE__STOPPING;
     return is_too_busy(rpc) ? TARRY__CODE__BUSY : TARRY__CODE__OK;
 }
 
-/* Refuses requests before they are unpacked. The packed bytes can only lead to a refusal; they decide nothing else. */
+/* Refuses requests before they are unpacked. Counts of the packed bytes are used only for a refusal, not for any other
+ * decision. */
 static Tarry__Code refuse_packed(struct rpc_context *context, const uint8_t *data, size_t size) {
     struct rpc *rpc = context->rpc;
     struct request_peek peek = {0};
@@ -330,8 +334,8 @@ static struct message *pack_challenge(const struct rpc_needs *needs, const char 
 static const char only_looked_at[] =
     "a broker with --inspect cannot prove how old its data are, so it refuses staleness_ms: omit it";
 
-/* Checks the request's demands on the log position and on the age of the reply's state. A broker without a pair is
- * never stale; in a pair, node_wish checks later. */
+/* Checks the log position and the maximum age that the request demands for its reply. Data of a broker without a pair
+ * are never old. In a pair, node_wish makes this check. */
 static struct request_refusal refuse_wish(const struct rpc_needs *needs, const Tarry__Request *request,
                                           struct arena *arena) {
     uint64_t end = log_durable(needs->log);
@@ -385,7 +389,7 @@ static void post_to_core(struct rpc_context *context) {
     lone_post(rpc->needs.lone, &context->call.engine_request.item, context->from, is_alone);
 }
 
-/* Attaches a lane to a PULL connection. The door's verdict becomes the reply. */
+/* Attaches a lane to a PULL connection. Replies with the result of door_attach. */
 static void attach(const struct rpc_needs *needs, struct call *call) {
     const Tarry__Attach *attach = call->engine_request.event.request.message->attach;
     struct caller_verdict verdict = door_attach(needs->door, attach->ticket.data, attach->ticket.len, attach->lane,
@@ -483,7 +487,7 @@ static void receive_request(struct rpc_context *context, struct message *message
             refusal = authorizer_judge(needs->authorizer, context->principal, side_of(context), &context->memory->arena,
                                        request);
     }
-    message_free(message); /* unpacking has copied the needed bytes */
+    message_free(message); /* the message is no longer needed, because unpacking has copied its bytes */
     if (refusal.code != TARRY__CODE__OK || unproved_why != NULL) {
         struct message *answer =
             unproved_why != NULL ? pack_challenge(needs, unproved_why) : pack_refusal(needs, refusal);
@@ -558,7 +562,7 @@ void rpc_init(struct rpc *rpc, const struct rpc_needs *needs) {
 }
 
 unsigned rpc_busy(const struct rpc *rpc) {
-    /* Read before `busy`: so each Follow counted here is also counted in `busy`. */
+    /* Read `followed` before `busy`, so that each Follow in `followed` is also counted in `busy`. */
     unsigned followed = atomic_load(&rpc->followed);
     return atomic_load(&rpc->busy) - followed;
 }

@@ -29,7 +29,8 @@ static const char *of_node(const struct node *node, char buffer[READINESS_TEXT_S
         char primary[CONFIG_TEXT_SIZE];
         if (!atomic_load(&node->follows))
             return "undecided: no node of the pair leads, or this node does not know the leader yet";
-        node_primary((struct node *)node, primary); /* locks a mutex of `node`, but changes no state */
+        node_primary((struct node *)node,
+                     primary); /* the cast from const is safe, because node_primary only locks a mutex */
         snprintf(buffer, READINESS_TEXT_SIZE, "follower: the primary is %.900s",
                  primary[0] != '\0' ? primary : "unknown");
         return buffer;
@@ -188,7 +189,7 @@ Tarry__BrokerStats *stats_broker(const struct stats_needs *needs, struct arena *
     out->epoch = atomic_load(&needs->run->epoch);
     out->now_ms = now_ms;
     out->host_ms = clock_host_ms();
-    /* the uptime is 0 if `now_ms` is smaller, because a pair's clock can be set back */
+    /* the uptime is 0 if the clock was set back to before the start, which may happen in a pair */
     out->uptime_ms = now_ms > needs->run->started_ms ? now_ms - needs->run->started_ms : 0;
     out->durable = log_durable(needs->log);
     out->indexed = index_position(needs->index);

@@ -85,11 +85,12 @@ static void archive_count_fail(struct archive_count *count, const char *sentence
 #define RETRY_NS 2000000000ull
 #define SAY_NS 60000000000ull
 #define PRUNE_NS 60000000000ull
-/* Niceness of the thread. It is not the lowest priority, because retirement, redactions and free space in the log wait
- * for this thread. */
+/* Niceness of the thread. It is not the maximum, because the removal of segments from the log, and redactions, wait for
+ * this thread. */
 #define NICENESS 10
 
-/* Error of the archive's directory: neither an errno nor one of storage_codes.h. */
+/* Error: the archive's directory is not mounted. The value differs from each errno and from the codes in
+ * storage_codes.h. */
 enum { NOT_MOUNTED = -30001 };
 
 /* ---- the disk for writing: fails at a stop, and does not use the reserve */
@@ -198,7 +199,7 @@ static int take_possession(struct archivist *archivist) {
     char parent[ARCHIVE_PATH_SIZE + 4];
     snprintf(parent, sizeof(parent), "%s/..", archivist->directory);
     int error = disk_posix.sync_directory(NULL, parent);
-    /* -EACCES, no permission to open the parent, means that another process made the directory: continue. */
+    /* -EACCES: this process may not open the parent, so another user has made the directory; continue. */
     if (error != 0 && error != -EACCES) return error;
     int lock = archive_lock(&archivist->archive);
     if (lock < 0) return lock;
@@ -208,15 +209,16 @@ static int take_possession(struct archivist *archivist) {
     return error;
 }
 
-/* Returns -ENOENT if the directory is unused or came with a copy, but NOT_MOUNTED if this broker has used it. `is_new`:
- * the default directory did not exist before, so nothing can be mounted on it. */
+/* Checks the owner of the directory. Returns -ENOENT if no broker owns it, for example because it is new or was copied.
+ * Returns NOT_MOUNTED instead if this broker has used the directory before, because its disk is probably not mounted.
+ * `is_new`: this start has made the default directory, so no disk is missing. */
 static int check_ours(const struct archivist *archivist, bool is_new) {
     int error = check_owner(archivist);
     return error == -ENOENT && !is_new && is_noted(archivist) ? NOT_MOUNTED : error;
 }
 
-/* Checks that the archive exists and is ours. The default directory is made. A configured directory must exist: if its
- * disk is not mounted, it would be made on the wrong disk. */
+/* Checks that the archive's directory exists and is this broker's. Creates the default directory. Does not create a
+ * configured directory: if its disk is not mounted, the new directory would be on another disk. */
 static int check_place(struct archivist *archivist) {
     struct stat data, place;
     bool is_made = archivist->needs.config->archive[0] == '\0' && mkdir(archivist->directory, 0700) == 0;

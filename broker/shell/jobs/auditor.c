@@ -23,8 +23,8 @@
 
 /* Number of log bytes to read between two checks of the clock. */
 #define SLICE_BYTES (1u << 20)
-/* Time limit of a result page that has no frames yet. It is longer than that of other pages; otherwise a question about
- * one task would need a round trip for each slice of its last segment. */
+/* Time limit of a result page that has no frames yet. It is longer than the limit of other pages. Otherwise a client
+ * that asks about one task would get many empty pages while the auditor reads a segment, SLICE_BYTES at a time. */
 #define EMPTY_PAGE_MAX_MS (10 * AUDIT_PAGE_MAX_MS)
 
 struct page {
@@ -53,7 +53,7 @@ static int learn_from_body(struct queue_names *names, const Tarry__FrameBody *bo
     return error;
 }
 
-/* Learns the names that the index has not absorbed yet: usually less than a second of log. */
+/* Learns the queue names from the log that the index has not absorbed yet, usually less than a second of records. */
 static int learn_from_log(const struct audit_source *source, struct queue_names *names, uint64_t up_to) {
     struct history *history;
     struct history_question question = {.position = names->known_to};
@@ -70,7 +70,7 @@ static int learn_from_log(const struct audit_source *source, struct queue_names 
 /* Learns the names of all queues created before `up_to`, which must be durable. */
 static int learn_names(const struct audit_source *source, struct queue_names *names, uint64_t up_to) {
     if (names->known_to >= up_to) return 0;
-    /* Read before the queues: so the names are at least as new as this position. */
+    /* Read the index's position before its queues, so that the names are at least as new as the position. */
     uint64_t indexed = index_position(source->index);
     int error = index_each_queue(source->index, learn, names);
     if (error != 0) return error;
@@ -138,8 +138,8 @@ static bool is_named(const struct page *page, uint32_t number, const char *name)
     return own != NULL && strcmp(own, name) == 0;
 }
 
-/* Returns whether a record may be needed to understand the task: every record except another task's changes. For
- * example, the record that names a session's consumer. */
+/* Returns whether a client may need the record to understand the task. Only changes of other tasks are not needed. A
+ * needed record is, for example, the one that names a session's consumer. */
 static bool concerns(const struct page *page, const Tarry__Record *record) {
     const Tarry__Ref *ref = page->audit->task;
     const Tarry__Task *task = task_of(record);
@@ -193,9 +193,10 @@ static int read_frames(struct page *page, struct history *history, uint64_t dura
     while (error == 0 && !is_full(page)) {
         error = history_next(history, limit, &view, &body);
         if (error == 0 && is_wanted(page, body)) error = add_frame(page, &view, body);
-        if (error != LOG_END || limit >= durable) continue; /* a gap ends the page, too */
-        /* The slice ends. The next slice begins after the skipped segments. It grows until a frame that is larger than
-         * a slice fits. */
+        if (error != LOG_END || limit >= durable) continue; /* an error ends the page, and so does a gap in the log */
+        /* The SLICE_BYTES that may be read are used up, so raise the limit. If history_next has skipped segments, the
+         * new limit is computed from the position behind them. The limit is raised repeatedly if a frame is larger than
+         * SLICE_BYTES. */
         if (limit < history_position(history)) limit = history_position(history);
         limit = durable - limit > SLICE_BYTES ? limit + SLICE_BYTES : durable;
         uint64_t max_ms = page->out->n_frames > 0 ? AUDIT_PAGE_MAX_MS : EMPTY_PAGE_MAX_MS;
@@ -207,7 +208,8 @@ static int read_frames(struct page *page, struct history *history, uint64_t dura
     return error == LOG_END ? 0 : error;
 }
 
-/* Makes the question for storage, which skips irrelevant segments. Returns 1 if no frame before `durable` matters. */
+/* Fills in the question that history_open gets, so that it skips irrelevant segments. Returns 1 if no frame before
+ * `durable` matters. */
 static int make_question(struct page *page, uint64_t position, uint64_t durable, struct history_question *out) {
     const Tarry__Audit *audit = page->audit;
     const Tarry__Ref *ref = audit->task;
@@ -386,11 +388,11 @@ static void answer_failure(struct audit *audit, int error) {
 
 /* ---- waiting */
 
-/* Lets a request wait that found nothing before its deadline. Returns false if too many requests wait. */
+/* Lets a request wait if it found nothing and its deadline has not passed. Returns false if too many requests wait. */
 static bool put_to_wait(struct auditor *auditor, struct audit *audit) {
     pthread_mutex_lock(&auditor->mutex);
     bool may_wait = auditor->waits.count < AUDIT_WAITS_MAX;
-    /* If more is durable already, no wake-up will follow: read again at once. */
+    /* If further log is committed already, no wake-up will follow, so the request is read again at once. */
     if (may_wait)
         list_add(node_committed(auditor->needs.node) > audit->position ? &auditor->reads : &auditor->waits, audit);
     pthread_mutex_unlock(&auditor->mutex);

@@ -34,7 +34,7 @@
 #define FILES_FIRST 64
 #define SEGMENT_HEADER_SIZE 4096u /* see FORMAT.md */
 
-/* Adds a file. Takes over `bytes` in any case. */
+/* Adds a file. Takes over `bytes`, also if it fails. */
 static int add(struct backup_files *files, const char *name, const char *path, uint8_t *bytes, uint64_t size) {
     int error = files->count >= BACKUP_FILES_MAX ? -EMFILE : 0;
     if (error == 0 && files->count == files->room) {
@@ -92,8 +92,8 @@ static int add_folder(struct backup_files *files, const char *name, const char *
     return error;
 }
 
-/* Adds the segment's frames up to `position`, and its summary if there is one. After the last frame there are only
- * zeros. They are not copied, because an opened log treats missing bytes as zeros. */
+/* Adds the segment's frames up to `position`, and its summary if there is one. Does not copy the zeros after the last
+ * frame, because recovery treats missing bytes of a segment as zeros. */
 static int add_segment(const struct backup_needs *needs, struct backup_slot *slot, const struct log_segment *segment) {
     char name[64], path[COPY_PATH_SIZE];
     bool is_last = segment->end == 0 || segment->end >= slot->position;
@@ -106,8 +106,8 @@ static int add_segment(const struct backup_needs *needs, struct backup_slot *slo
     return add_file(needs, &slot->files, name);
 }
 
-/* Adds the file that notes the durable position, if the log has one. In the copy, the position is the copied log's end.
- */
+/* Adds the file that notes the durable position, if the log has one. The added file contains the end of the copied log
+ * instead. */
 static int add_mark(const struct backup_needs *needs, struct backup_slot *slot) {
     char path[COPY_PATH_SIZE];
     snprintf(path, sizeof(path), "%s/" LOG_MARK_NAME, needs->dir->log);
@@ -189,7 +189,7 @@ static int open_file(struct backup_slot *slot, size_t file) {
     return slot->handle >= 0 ? 0 : -errno;
 }
 
-/* Reads up to `size` bytes of a file of the slot. Returns their count, or a negative errno. */
+/* Reads up to `size` bytes of a file of this backup. Returns their count, or a negative errno. */
 static int64_t backup_files_read(struct backup_slot *slot, size_t file, uint64_t offset, uint8_t *out, size_t size) {
     const struct backup_file *item = &slot->files.items[file];
     if (offset >= item->size) return 0;
@@ -211,7 +211,7 @@ static int64_t backup_files_read(struct backup_slot *slot, size_t file, uint64_t
 #define SLICE_BYTES ((size_t)4 << 20)
 /* Interval of the checks whether a running backup is idle and whether the disk has free space. */
 #define LOOK_NS (1000ull * 1000000u)
-/* Longest idle time that one check adds. The time during which the whole process was stopped must not count, because
+/* Maximum idle time that one check adds. If the whole process was stopped, that time must not count as idle, because
  * the client could not send requests (F-13). */
 #define LOOK_COUNTS_NS (2 * LOOK_NS)
 #define TEMPORARY_NAME "backup.tmp"
@@ -442,7 +442,8 @@ static void look_after(struct backup *backup) {
     }
 }
 
-/* Returns the next call; NULL: there is other work, or (with *out_stop) the thread must end. */
+/* Returns the next call. NULL: no call has come, so the thread copies a part of the index or checks for idle backups.
+ * If the thread must end, sets *out_stop and returns NULL. */
 static struct call *next_call(struct backup *backup, bool *out_stop) {
     bool copying = any_slot(backup, BACKUP_COPYING), ready = any_slot(backup, BACKUP_READY);
     int error = 0;

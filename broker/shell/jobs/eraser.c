@@ -20,8 +20,9 @@
 
 /* ---- quarantined tails */
 
-/* A tail belongs to another history than the log, so log positions do not apply to it.
- * Contents in a tail are found by queue and key, and by the content itself, while the log still has the content. */
+/* A quarantined tail was cut off from this node's log, so a log position means another frame in the tail than in the
+ * log. So contents in a tail are found by queue and key. While the log still has the content, they are also found by
+ * the content itself. */
 
 /* Bytes of contents in memory at a time, plus one content of any size. */
 #define CONTENTS_BYTES (16u << 20)
@@ -65,7 +66,7 @@ static void add(struct meant *meant, const struct eraser_needs *needs, const Tar
     meant->bytes += content != NULL ? redaction->blob_size : 0;
 }
 
-/* Adds the queue's name, because tails may number their queues differently. */
+/* Adds the queue's name, because the same queue may have another number in a quarantined tail. */
 static int name_queue(void *argument, const Tarry__QueuePut *queue) {
     struct meant *meant = argument;
     for (size_t i = 0; i < meant->count; i++) {
@@ -107,7 +108,8 @@ static bool has_tails(const struct eraser_needs *needs) {
     struct quarantine quarantine = quarantine_of(needs);
     struct quarantine_tail *tails;
     size_t count;
-    if (quarantine_list(&quarantine, &tails, &count) != 0) return true; /* the later erasure reports this error */
+    if (quarantine_list(&quarantine, &tails, &count) != 0)
+        return true; /* true, so that the erasure in the tails follows and reports the error */
     free(tails);
     return count > 0;
 }
@@ -165,7 +167,7 @@ static void erase_in_log(struct eraser *eraser) {
     size_t found = 0;
     for (size_t i = 0; i < eraser->slice_count; i++) {
         const Tarry__Redaction *redaction = eraser->slice[i];
-        if (redaction->frame == 0) continue; /* the content is not in the log any more */
+        if (redaction->frame == 0) continue; /* the content is not in the log any more, so nothing is to be erased */
         contents[found++] = (struct log_content){redaction->frame, redaction->blob_at, redaction->blob_size};
     }
     int error = log_erase(eraser->needs.log, contents, found);
@@ -178,7 +180,7 @@ static int compare_ranges(const void *a, const void *b) {
     return 0;
 }
 
-/* Erases the slice's contents in the archive's file [base, end). Returns 0 or a negative error. */
+/* Erases the contents of these redactions in the archive's file [base, end). Returns 0 or a negative error. */
 static int erase_in_file(struct eraser *eraser, uint64_t base, uint64_t end, Tarry__Redaction *const *redactions,
                          size_t count) {
     struct archive_range ranges[ERASER_SLICE_COUNT];
@@ -195,7 +197,8 @@ static int erase_in_file(struct eraser *eraser, uint64_t base, uint64_t end, Tar
     return archive_erase(&archivist->archive, base, ranges, found, (int)eraser->needs.config->archive_level, &problem);
 }
 
-/* Erases the slice's contents in all files. A retired segment has a file, because it was archived first. */
+/* Erases the contents of these redactions in all files of the archive. Each segment is archived before it is removed
+ * from the log, so the archive has a file for it. */
 static int erase_in_files(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count) {
     const struct archive *archive = &eraser->needs.archivist->archive;
     uint64_t *bases;
@@ -223,7 +226,8 @@ static bool erase_archived(struct eraser *eraser, Tarry__Redaction *const *redac
     char quoted[LOGFMT_VALUE_SIZE];
     const char *sentence = NULL;
     int error = archivist_check(eraser->needs.archivist, &sentence);
-    if (error == ARCHIVE_NOT_OURS) return true; /* another broker's archive contains none of our contents */
+    if (error == ARCHIVE_NOT_OURS)
+        return true; /* another broker's archive contains none of this broker's contents, so nothing is to be erased */
     if (error == 0 && (error = erase_in_files(eraser, redactions, count)) != 0) sentence = storage_error(error);
     if (error != 0 && logfmt_allowed(&failure_limit))
         logfmt("archive_unerased", "reason=%s", logfmt_quote(sentence, quoted));
@@ -287,8 +291,8 @@ static enum erasure_result execute(struct eraser *eraser) {
     return ERASURE_DONE;
 }
 
-/* Finds the next slice: redactions in the index, or else those that a snapshot skipped. This node's archive and tails
- * are older than the snapshot. */
+/* Finds the next redactions to carry out: first those in the index, then those that were missing in a fetched snapshot.
+ * The latter are needed, because this node's archive and quarantined tails are older than the snapshot. */
 static void find_slice(struct eraser *eraser, bool in_index) {
     Tarry__FrameBody *left = eraser->left;
     size_t count = 0;

@@ -23,7 +23,7 @@ struct search {
     struct engine_request *engine_request;
     const Tarry__Redact *redact;
     struct queue_map
-        queues; /* numbers of the queue and of former queues with its name; empty: the task is named by id */
+        queues; /* numbers of the queue and of deleted queues that had the same name; empty: the task is named by id */
     struct core_past *past;
     size_t room;       /* maximum number of tasks in `past` */
     bool is_exhausted; /* the memory of the request's arena is used up */
@@ -146,7 +146,8 @@ static int read_past(struct search *search) {
     return error == LOG_END ? 0 : error;
 }
 
-/* Marks erased tasks of a time range. The records in the range do not show a later redaction; the erased bytes do. */
+/* Marks the tasks of a time range whose contents are erased already. If a task was redacted after the range, no record
+ * in the range shows this, so the check reads the bytes of the content. */
 static void mark_erased(struct search *search) {
     for (size_t i = 0; is_range(search) && i < search->past->count; i++) {
         struct core_past_task *task = &search->past->tasks[i];
@@ -174,10 +175,10 @@ static int find_queues(struct search *search, uint32_t number) {
 static int run_search(struct search *search) {
     int error;
     search->past->is_former = search->queues.count > 0;
-    /* No such queue exists, and the core will reply so. */
+    /* The queue does not exist, so no task is found, and the core refuses the operation. */
     if (search->queues.count == 0 && search->redact->task->id == 0) return 0;
     const struct arena_mark mark = arena_mark(search->engine_request->arena);
-    do { /* a segment may be retired during the search */
+    do { /* repeat the search if a segment was retired during it */
         arena_rewind(search->engine_request->arena, mark);
         search->past->count = 0;
         error = read_past(search);

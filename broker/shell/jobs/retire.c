@@ -156,7 +156,8 @@ void summarizer_deinit(struct summarizer *summarizer) {
     summarizer->summary = NULL;
 }
 
-/* Writes the summary at the end of its segment. Without the file, questions only take longer. */
+/* Writes the summary file of a segment when the segment is complete. If this fails, searches in the segment only take
+ * longer. */
 static void finish(struct summarizer *summarizer) {
     int error = summary_write(summarizer->summary, summarizer->log);
     if (error != 0 && logfmt_allowed(&failure_limit))

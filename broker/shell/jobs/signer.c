@@ -124,7 +124,7 @@ void signer_told(const struct signer *signer, uint64_t *out_position, uint64_t *
     *out_ms = atomic_load(&signer->told_ms);
 }
 
-/* Returns false if the last head is at this position with another chain hash. */
+/* Returns false if the last head is at `position`, but has another chain hash than `chain`. */
 static bool signer_agrees(const struct signer *signer, uint64_t position, const uint8_t chain[FRAME_CHAIN_SIZE]) {
     return signer->last.position != position || memcmp(signer->last.chain, chain, FRAME_CHAIN_SIZE) == 0;
 }
@@ -185,7 +185,7 @@ void signer_step(struct signer *signer) {
 
 void signer_retire(struct signer *signer, uint64_t kept_from) {
     if (signer->secret == NULL || signer->next.position <= signer->last.position) {
-        /* Nothing new to sign: sign the last head again with the new start of the log. */
+        /* The log has no new frames to sign, so sign the last head again; the start of the log in it is new. */
         if (signer->secret == NULL || signer->last.number == 0) return;
         signer->next = signer->last;
     }

@@ -19,8 +19,9 @@
 #define ASK_MS 5000
 #define PAUSE_MS 200
 #define WHY_MS 1000
-/* Maximum number of attempts. The second attempt uses the challenge of a broker that has started since the first; the
- * third one is needed if another broker starts just then. */
+/* Maximum number of attempts. If the other broker has restarted, its answer to the first attempt contains its new
+ * challenge, and the second attempt uses it. The third attempt is needed if the broker restarts between the first two.
+ */
 #define CHALLENGES_MAX 3
 #define ANSWER_SIZE_MAX (BACKUP_READ_MAX + (1u << 20))
 

@@ -91,12 +91,13 @@ static bool has_epoch(const struct log_epochs *epochs, uint32_t epoch) {
     return i < epochs->count;
 }
 
-/* Returns whether the position where the two logs part lies before the beginning of this log, because that part is
- * retired. There are two such cases. Either the last common position is before the beginning; or the other log never
- * had the epoch of the frame before the beginning, although it has reported all its epochs that far back. */
+/* Returns whether this log has retired the position where the two logs part. This is so if the last common position
+ * lies before the beginning of this log. It is also so if the other log has no frame of the epoch of this log's first
+ * frame, although it has reported all its epochs back to the beginning of this log. */
 static bool is_retired(const struct log_epochs *own, const struct log_epochs *others, uint64_t common) {
     if (own->start == LOG_POSITION_FIRST || own->count == 0) return false;
-    bool is_all = others->count < FOLLOW_EPOCHS_MAX; /* false: the other node has reported only its newest epochs */
+    bool is_all = others->count <
+                  FOLLOW_EPOCHS_MAX; /* true: the other node has reported all its epochs; false: only its newest ones */
     bool is_told = others->start < own->start || (is_all && others->start == own->start);
     return common < own->start || (is_told && !has_epoch(others, own->items[0].epoch));
 }
@@ -106,7 +107,7 @@ static int find_common(struct log *log, const Tarry__Follow *follow, uint64_t *o
     struct log_epoch items[FOLLOW_EPOCHS_MAX];
     int error;
     do error = log_epochs_read(log, &own);
-    while (error == LOG_RETIRED); /* the segment was retired during this call, so the log now begins later */
+    while (error == LOG_RETIRED); /* a segment was retired while log_epochs_read ran, so read the epochs again */
     if (error != 0) return error;
     for (size_t i = 0; i < others.count; i++) items[i] = (struct log_epoch){follow->epochs[i], follow->epoch_starts[i]};
     if (others.count == 0) items[others.count++] = (struct log_epoch){follow->last_epoch, LOG_POSITION_FIRST};
@@ -157,6 +158,6 @@ bool follow_wire_differs(struct log *log, const Tarry__FollowReply *body) {
     struct log_point point;
     if (body->verdict != TARRY__FOLLOW_REPLY__VERDICT__CUT_TO || body->chain.len != FRAME_CHAIN_SIZE) return false;
     int error = log_point(log, body->cut, &point);
-    if (error == LOG_WITHIN) return true; /* no frame begins at that position */
+    if (error == LOG_WITHIN) return true; /* in this log no frame begins at the cut's position */
     return error == 0 && memcmp(point.chain, body->chain.data, FRAME_CHAIN_SIZE) != 0;
 }

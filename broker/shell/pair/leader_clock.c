@@ -3,7 +3,8 @@
 
 #include <assert.h>
 
-/* Returns the leader's steady time at BOOTTIME zero; 0: unknown, and the note in DIR/boot is then 0, too. */
+/* Returns the leader's steady time at the time when this node's BOOTTIME was 0. Returns 0 if the steady time is smaller
+ * than BOOTTIME. */
 static uint64_t steady_at_boot(const struct leader_clock *clock) {
     return clock->now.steady_ns > clock->boot_ns ? clock->now.steady_ns - clock->boot_ns : 0;
 }
@@ -13,8 +14,9 @@ bool leader_clock_hear(struct leader_clock *clock, struct instant now, uint64_t 
     clock->now = now;
     clock->boot_ns = boot_ns;
     uint64_t steady_ns = steady_at_boot(clock);
-    bool is_ahead = clock->noted_steady_ns > steady_ns; /* after a start from this note, the clock would be ahead of the
-                                                           leader's, and tasks early (TIME-1) */
+    bool is_ahead = clock->noted_steady_ns >
+                    steady_ns; /* if this process started again, its clock would continue from the note and be ahead of
+                                  the leader's, so tasks would be delivered too early (TIME-1) */
     bool is_behind = steady_ns > clock->noted_steady_ns + LEADER_CLOCK_BEHIND_MAX_MS * NS_PER_MS;
     if (!is_first && !is_ahead && !is_behind) return false;
     uint64_t slack_ns = LEADER_CLOCK_SLACK_MS * NS_PER_MS;
@@ -25,8 +27,8 @@ bool leader_clock_hear(struct leader_clock *clock, struct instant now, uint64_t 
 struct clock_origin leader_clock_origin(const struct leader_clock *clock, struct instant log_end) {
     assert(clock->boot_ns != 0);
     struct clock_origin origin = {.last = clock->now, .boot_steady_ns = steady_at_boot(clock)};
-    /* TIME-2: never begin before the last time in the log, which the leader's clock may not have reached. The core does
-     * not know this time if the index has absorbed the whole log. */
+    /* TIME-2: the new time must not be before the time of the log's last frame, which may be later than the leader's
+     * last answer. The core does not know that time if the index has absorbed the whole log. */
     if (log_end.steady_ns > origin.last.steady_ns) origin.last.steady_ns = log_end.steady_ns;
     if (log_end.wall_ns > origin.last.wall_ns) origin.last.wall_ns = log_end.wall_ns;
     return origin;

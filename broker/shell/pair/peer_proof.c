@@ -1,5 +1,5 @@
-/* peer_proof.c: see peer_proof.h. A MAC is a Poly1305 tag with a one-time key: the tag of an XChaCha20-Poly1305 box
- * with empty content and the message as additional data. The nonce is random, and long enough that it never repeats. */
+/* peer_proof.c: see peer_proof.h. A MAC is the authentication tag of XChaCha20-Poly1305 for an empty plaintext, with
+ * the message as additional data. The nonce is random, and long enough that it never repeats. */
 #include "peer_proof.h"
 
 #include <assert.h>

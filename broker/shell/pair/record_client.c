@@ -209,7 +209,8 @@ void record_client_swap(struct record_client *record_client, uint64_t version, c
                                 &record_client->call);
 }
 
-/* Applies the record's statements about this node only if they are about this node's disk. */
+/* Checks the record's entry for this node. If the entry names another disk than this node's, this node is not in sync.
+ * If the record also names this node as the leader, returns 1 with a message. */
 static int claim_disk(struct record_client *record_client, uint32_t recorded, struct pair_record *record,
                       char message[COORDINATOR_MESSAGE_SIZE]) {
     const struct coordinator_record *read = &record_client->record;

@@ -13,9 +13,9 @@
 
 /* Timeout of one attempt. A host that does not answer in this time counts as not refusing. */
 #define TCP_CHECK_MS 200
-/* A process that is being killed still listens for a moment, and afterwards resets the connections that the kernel has
- * accepted. Only a connection that lasts longer than STANDS_MS proves a living process. After a shorter one, try again,
- * at most TRIES_MAX times in total. */
+/* A process that is being killed still accepts connections for a moment. The kernel resets them when the process has
+ * ended. So only a connection that lasts longer than STANDS_MS proves that the process lives. If a connection ends
+ * earlier, connect again, at most TRIES_MAX times in total. */
 #define STANDS_MS 100
 #define TRIES_MAX 8
 
@@ -39,7 +39,8 @@ static int try_connect(int fd, const struct addrinfo *to, int wait_ms) {
     else if (poll(&ready, 1, wait_ms) <= 0)
         error = ETIMEDOUT;
     else
-        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size); /* getsockopt does not fail for a socket */
+        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error,
+                   &size); /* the call's result is not checked, because getsockopt does not fail for a socket */
     return error;
 }
 

@@ -51,10 +51,10 @@ static uint64_t max_u64(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* Returns whether `sample` is further ahead of the expected wall time than allowed. The expected wall time is the
- * wall where it last advanced, plus BOOTTIME since then. A clock that was set back and then corrected is no jump. A
- * wrong clock is not believed, however long it runs. Backward jumps need no rule: the wall stands still until the
- * clock reaches it again. */
+/* Returns whether `sample` is further ahead of the expected wall time than allowed. The expected wall time is the last
+ * time at which wall time advanced, plus the BOOTTIME since. A clock that was set back and then corrected is no jump. A
+ * wrong clock stays unbelieved, however long it runs. For a backward jump no check is needed, because wall time stands
+ * still until the machine's clock reaches it again. */
 static bool clock_jumps(const struct clock_state *state, struct sample sample) {
     uint64_t line_ns = state->high.real_ns + (sample.boot_ns - state->high.boot_ns);
     return sample.real_ns > line_ns && sample.real_ns - line_ns > state->jump_max_ns;
@@ -73,10 +73,10 @@ void clock_begin(struct clock_state *state, struct clock_origin origin, struct s
     state->accepted = jumps && origin.accept_jump;
     state->held = jumps && !origin.accept_jump;
     if (state->accepted) state->jump_max_ns = UINT64_MAX;
-    /* Within a boot, BOOTTIME says how much time has passed, whatever happened to the wall clock. Otherwise the
-     * difference of the wall clocks says it, unless the difference is too large to be believed. If steady time is ahead
-     * of the wall, the wall stood still (held, or set back), and the time that passed meanwhile is already counted
-     * (TIME-1). */
+    /* Steady time advances by the time that has passed since the last run. If the machine has not rebooted, BOOTTIME
+     * gives this time. After a reboot it is the difference of the wall clocks, unless the difference is too large to be
+     * believed. If steady time is ahead of wall time, wall time stood still for a while (held, or set back). Steady
+     * time already contains this time, so it is not added again (TIME-1). */
     uint64_t counted_ns = max_u64(last.wall_ns, last.steady_ns);
     if (origin.boot_steady_ns != 0)
         state->now.steady_ns = max_u64(last.steady_ns, origin.boot_steady_ns + first.boot_ns);
@@ -121,8 +121,8 @@ static struct sample sample_now(void) {
     return sample;
 }
 
-/* The first sample sets steady time for the whole run, so use the sample with the shortest delay between its two reads.
- */
+/* The first sample sets steady time for the whole run. So take several samples, and use the one whose two clocks were
+ * read with the shortest delay between them. */
 static struct sample sample_closest(void) {
     struct sample best = sample_now();
     for (int i = 1; i < SAMPLES; i++) {

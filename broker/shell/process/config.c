@@ -165,13 +165,14 @@ struct option {
     uint64_t preset;      /* default value, if the option is a number */
     const char *argument; /* name of the value in the help */
     const char *help;
-    const char *words; /* default value shown in the help; NULL: `preset`; empty: no default */
+    const char *words; /* default value shown in the help; NULL: the number `preset`; empty: no default */
     uint64_t flags;    /* COMMAND_LINE_ONLY, NO_BEHAVIOUR */
 };
 
 enum {
     COMMAND_LINE_ONLY = 1, /* not allowed in the file of --config */
-    NO_BEHAVIOUR = 2       /* the option says where the broker is, or is for a single start, so config_print omits it */
+    NO_BEHAVIOUR =
+        2 /* the option names a place (directory, address), or is for a single start, so config_print omits it */
 };
 
 #define FIELD(name) offsetof(struct config, name)
@@ -478,8 +479,8 @@ struct ini_load {
     int number;           /* number of the last line that was read, from 1 */
 };
 
-/* Reads one line for inih. A line longer than `room` needs care: inih would read its rest as a new line, so the end of
- * a long comment would count as an option. */
+/* Reads one line for inih into `out`, which has `room` bytes. A longer line must not be passed in parts, because inih
+ * treats each part as a line. The end of a long comment would then be read as an option. */
 static char *ini_line(char *out, int room, void *stream) {
     struct ini_load *load = stream;
     if (load->message[0] != '\0' || load->at == load->end) return NULL;
@@ -629,7 +630,8 @@ static void credentials_take(struct config *config) {
 
 int config_load(struct config *config, int argc, char **argv, char message[CONFIG_MESSAGE_SIZE]) {
     config_defaults(config);
-    /* First pass, to find --config. A second pass follows the file, because the command line has priority. */
+    /* The first pass over the command line finds --config. The second pass follows after the file is read, because the
+     * command line has priority over the file. */
     if (arguments_take(config, argc, argv, message) != 0) return 1;
     if (config->help || config->version) return 0;
     bool is_printed = config->print_config;

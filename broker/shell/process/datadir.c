@@ -24,8 +24,8 @@
 
 int snapshot_want(const char *directory, uint64_t erased) {
     char text[32] = "", left[MARK_PATH_SIZE];
-    /* An earlier snapshot whose process was killed at the last step has left its empty folder, which would look like a
-     * complete snapshot. */
+    /* Remove an empty folder DIR/snapshot, because it would look like a complete snapshot. It is left over if the
+     * process was killed at the last step of an earlier snapshot. */
     snprintf(left, sizeof(left), "%s/" SNAPSHOT_NAME, directory);
     if (rmdir(left) != 0 && errno != ENOENT && errno != ENOTEMPTY) return -errno;
     if (erased != 0) snprintf(text, sizeof(text), "%" PRIu64 "\n", erased);
@@ -269,8 +269,8 @@ static int check_empty(const struct datadir *dir, char message[DATADIR_MESSAGE_S
                   dir->path, foreign);
 }
 
-/* Reads the identity and the member id. At the first start, creates them unless the directory is read-only. `member`
- * was added later than `identity`, so a directory of an older version gets it now. */
+/* Reads the identity and the member id. At the first start, creates them unless the directory is read-only. Older
+ * versions of Tarry did not write the file `member`, so it is created if it is missing. */
 static int identity_open(struct datadir *dir, bool may_write, char message[DATADIR_MESSAGE_SIZE]) {
     struct identity identity;
     int error = identity_read(dir->path, &identity, message);

@@ -9,8 +9,8 @@
 
 #include "tarry_limits.h"
 
-/* Number and interval of the attempts to bind a port. A broker that was just killed holds it until the system has
- * cleaned up. */
+/* Number of attempts to bind a port, and the time between two attempts. After a broker was killed, its port stays in
+ * use until the kernel has cleaned up. */
 #define PORT_TRIES 20
 #define PORT_TRY_US 50000
 

@@ -9,8 +9,9 @@
 
 #define ARENA_MAX (8ull * FRAME_BODY_SIZE_MAX)
 
-/* Finds the last commit frame below `end`, in segments that recovery has not scanned; 0: it is retired. Segments that
- * contain only seals are rare: the broker must be killed between a segment's creation and its first frame. */
+/* Finds the last commit frame below `end`, in segments that recovery has not scanned. 0: the frame is in a retired
+ * segment. A segment usually has a commit frame: only if the broker was killed between a segment's creation and its
+ * first frame does a segment contain only seals. */
 static int find_last_commit(struct log *log, uint64_t end, uint64_t *out) {
     struct log_segment segment;
     *out = 0;

@@ -105,8 +105,8 @@ void restart_remember_urls(const char *urls) {
     strncpy(listens_at, urls, sizeof(listens_at) - 1);
 }
 
-/* Guards told_to_stop and the taking of the stop signal. Either stop_wait takes the signal and restart sees
- * told_to_stop, or the signal stays pending and the next run receives it. */
+/* Guards told_to_stop and the read of the stop signal, so that a restart loses no signal. If stop_wait has read the
+ * signal, the restart sees told_to_stop. Otherwise the signal stays pending, and the next run receives it. */
 static pthread_mutex_t stop_mutex = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool told_to_stop;
 

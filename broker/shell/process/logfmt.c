@@ -179,7 +179,7 @@ bool logfmt_allowed(struct logfmt_limit *limit) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     uint64_t second = (uint64_t)now.tv_sec;
-    /* If two threads reset the count at the same time, only a few more lines are logged. */
+    /* If two threads set limit->count to 0 at the same time, only a few more lines are logged. */
     if (atomic_exchange(&limit->second, second) != second) atomic_store(&limit->count, 0);
     return atomic_fetch_add(&limit->count, 1) < LOGFMT_BURST;
 }

@@ -13,8 +13,8 @@
 
 #include "disk.h"
 
-/* Returns NULL, or the reason not to trust the file. The group bits of a systemd credential are no problem: systemd may
- * grant access by an ACL, and then these bits are the ACL's mask and grant the group nothing. */
+/* Returns NULL, or the reason not to trust the file. A systemd credential may have group bits: systemd may give the
+ * user access by an ACL, and then the group bits only show the ACL's mask and give the group no access. */
 static const char *judge(int handle, const char *path) {
     struct stat status;
     mode_t others = credential_is(path) ? S_IRWXO | S_IWGRP | S_IXGRP : S_IRWXO | S_IRWXG;
