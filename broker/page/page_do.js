@@ -65,7 +65,7 @@ const buttons = (into, actions, say, after) => into.replaceChildren(...actions.f
     if (field === null) return;
     const done = action.carryOut ? await action.carryOut(field) : await carryOut([action.op(field)]), said = say(done.text, done.ok ? "good" : "bad");
     await after();
-    if (document.activeElement === document.body) said.focus(); /* the button no longer exists */
+    if (document.activeElement === document.body) said.focus(); /* the button with the focus has been replaced, so move the focus to the message */
   });
   return button;
 }));

@@ -16,7 +16,7 @@ const groupRow = ([name, filter]) => {
   return row;
 };
 const showGroups = () => {
-  if ($("groups-rows").contains(document.activeElement)) return; /* the button with the focus would be replaced */
+  if ($("groups-rows").contains(document.activeElement)) return; /* do not redraw now, because the button with the focus would be replaced and lose the focus */
   $("groups").hidden = !filters.size;
   $("groups-rows").replaceChildren(...[...filters].slice(0, ROWS_MAX).map(groupRow));
 };
@@ -27,7 +27,7 @@ const readFilters = async () => {
     if (!answer.ok) return;
     const told = await answer.json();
     filters = new Map(told.queues.filter((queue) => queue.policy && queue.policy.filter).map((queue) => [queue.name, queue.policy.filter]));
-  } catch { /* the statistics say that the broker does not answer */ }
+  } catch { /* nothing to report here: the part of the page with the statistics shows that the broker does not answer */ }
   showGroups();
 };
 const refreshGroups = () => { if (Date.now() - filtersAt >= FILTERS_EVERY_MS) readFilters(); else showGroups(); };

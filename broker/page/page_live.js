@@ -3,7 +3,7 @@
  * time. */
 const EVERY_MS = 2000, POLLS_BEFORE_STREAM = 5;
 const known = new Map(); /* queues by name, as last received */
-let hasFollowed = false, paused = false, timer = 0, asked = 0, knows = false; /* state of polling */
+let hasFollowed = false, paused = false, timer = 0, asked = 0, knows = false; /* hasFollowed: the first update has arrived; paused: the user has paused the updates; timer: the next poll; asked: number of the current poll or stream, whose answers are the only valid ones; knows: the principal is known */
 let stream = null; /* controller that aborts the stream */
 
 const denied = async (answer) => {

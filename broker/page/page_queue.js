@@ -2,7 +2,7 @@
  * for the selected tasks, and for all queues that the filter shows. */
 const TASKS_PAGE = 25;
 const STATES = { pending: "waiting", ready: "ready", in_flight: "in flight", dead: "dead letter" };
-let opened = "", openedTurn = 0, pages = [""]; /* the shown queue, and the cursors of its result pages, of which the last is shown */
+let opened = "", openedTurn = 0, pages = [""]; /* opened: name of the shown queue; openedTurn: number of the request whose answer is shown; pages: cursors of the result pages so far, the shown page last */
 let listed = new Map(), chosen = new Set();      /* the tasks of the shown page by id; ids of the selected ones */
 
 const duration = (ms) => seconds(ms / 1000);
@@ -57,7 +57,7 @@ const queuesActions = () => {
       say(done.text, done.ok ? "good" : "bad").focus();
     });
   } });
-  /* Each queue's job needs a commit of its own. */
+  /* Commit the operation on each queue separately, because each one starts a job. */
   const jobs = async (of, make) => {
     const refused = [];
     for (const queue of of) { const done = await carryOut([make(queue.name)]); if (!done.ok) refused.push(`${queue.name}: ${done.text}`); }

@@ -1,8 +1,8 @@
 /* page_task.js: finds a task by its key or id, and shows its history from /v1, as far as the token allows. */
 const SEARCHED_MAX = 200, SEARCHED_AT_ONCE = 6, EVENTS_MAX = 1000, PAYLOAD_SHOWN = 4096;
-let searched = 0; /* number of the shown search; results of earlier searches are dropped */
+let searched = 0; /* number of the newest search; an answer to an earlier search is ignored */
 
-/* [sentence, CSS class, sign]: the sign replaces the colour where colours are not visible. */
+/* Kind of event: [sentence, CSS class, sign]. The sign shows the CSS class to users who do not see colours. */
 const CAUSES = { scheduled: ["Scheduled", "", "+"], moved: ["Moved", "", "→"], leased: ["Delivered", "", "▸"], extended: ["Lease extended", "", "…"],
   released: ["Released", "", "↩"], lease_lost: ["Lease lost: not settled before its end", "warn", "!"], unsent: ["Returned: the broker had not sent it", "", "↩"],
   retried: ["Failed, will be delivered again", "warn", "!"], dead: ["Dead", "bad", "✕"], redacted: ["Content erased (redacted)", "warn", "■"], shared: ["Went to its groups", "good", "⇉"], unmatched: ["No group's filter matched", "warn", "–"], requeued: ["Requeued", "", "↻"], acked: ["Acked", "good", "✓"],

@@ -84,8 +84,7 @@ static int open_index(struct recovery *recovery, char *message, size_t message_s
         .outcomes_max = (uint32_t)recovery->config->outcomes_max,
         .outcome_retention_ms = recovery->config->outcome_retention_ms,
         .read_only = recovery->config->inspect,
-        .filters_later =
-            true, /* a thread of its own reads the filters after the start, so that due tasks do not wait for them */
+        .filters_later = true, /* another thread reads the filters later, so that due tasks need not wait for them */
     };
     memcpy(options.cluster, recovery->dir->cluster, sizeof(options.cluster));
     message[0] = '\0';
@@ -740,8 +739,7 @@ void shell_start_threads(struct shell *shell) {
     start_backup(shell);
     locator_start(&shell->locator, shell->log, shell->index, &shell->archivist.archive, &shell->inbox);
     start_core(shell);
-    filter_reader_start(&shell->filter_reader,
-                        shell->index); /* started last, because no thread waits for the filters */
+    filter_reader_start(&shell->filter_reader, shell->index); /* last, because no thread waits for it */
     if (shell->node.on) node_start(&shell->node);
 }
 
@@ -770,9 +768,7 @@ void shell_stop(struct shell *shell) {
     amqp_free(shell->amqp);
     push_free(shell->push);
     sharer_free(shell->sharer);
-    http_server_free(
-        shell
-            ->http); /* free the HTTP server before the gateway, because the server's worker thread wakes the gateway */
+    http_server_free(shell->http); /* before gateway_free, because the worker of the HTTP server wakes the gateway */
     gateway_free(shell->gateway);
     endpoints_remove(&shell->endpoints);
     uint64_t position = index_position(shell->index);

@@ -40,7 +40,8 @@ static void close_orders(tarry_client *client, const struct tarry_task **tasks, 
         printf("{\"id\":\"%s\",\"received_us\":%" PRIu64 ",\"lateness_ms\":%" PRId64 ",\"attempt\":%u}\n",
                tasks[i]->key != NULL ? tasks[i]->key : "", now_us, (int64_t)(tasks[i]->received_ms - tasks[i]->due_ms),
                tasks[i]->attempt);
-    /* The parent process has ended; the broker delivers unacknowledged tasks again. */
+    /* Exit if the output cannot be written: the parent process has ended. The broker delivers the tasks again, because
+     * they are not acknowledged. */
     if (fflush(stdout) != 0) exit(1);
     for (size_t i = 0; i < count; i++) {
         /* The result does not matter here: if the lease was lost, another closer closes the order once more. */

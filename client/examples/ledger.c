@@ -12,7 +12,7 @@ struct entry {
     uint64_t submitted_us; /* time at which the order was submitted; 0: not yet */
     bool placed;
     bool paid;
-    /* The payment was accepted, and the reply said that no worker has received or will receive the closing. */
+    /* The payment was accepted. According to the reply, the closing task was cancelled before any delivery. */
     bool paid_unseen;
     bool late;
     unsigned closings;
@@ -111,8 +111,8 @@ void ledger_paid(struct ledger *ledger, size_t order, uint32_t deliveries) {
         ledger->totals.broken++;
         say(ledger, "broken", id_of(ledger, order), "the payment was accepted after the order had been closed");
     }
-    /* The reply said that a worker may have closed the order. If the order was closed, the closing counts, not the
-     * payment. */
+    /* According to the reply, a worker may have received the closing task. If a worker has closed the order, the order
+     * counts as closed, not as paid. */
     if (entry->closings == 0) {
         entry->paid = true;
         ledger->totals.paid++;

@@ -53,7 +53,7 @@ int main(int argc, char **argv) {
     nng_socket rpc, lane;
     char rpc_url[600], lane_url[600];
     if (argc < 3) return fprintf(stderr, "usage: nng_consumer URL QUEUE [COUNT]\n"), 2;
-    setvbuf(stdout, NULL, _IOLBF, 0); /* line by line, so a task is printed before it is acked */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* write each line at once, so that a task is printed before it is acknowledged */
     must(nng_req0_open(&rpc), "REQ"), must(nng_pull0_open(&lane), "PULL");
     must(nng_socket_set_ms(rpc, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE), "resend time");
     must(nng_socket_set_ms(rpc, NNG_OPT_RECVTIMEO, 10000), "time limit");

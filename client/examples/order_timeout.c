@@ -89,8 +89,8 @@ static int compare_events(const void *a, const void *b) {
     return (x->order > y->order) - (x->order < y->order);
 }
 
-/* Makes the events of the day. A payment that comes after the limit is too late, but is played until twice the limit
- * after its order. Later payments would only make the simulated day longer. */
+/* Makes the events of the day. Some payments come after the limit, too late. The simulation includes them only if they
+ * come within twice the limit after the order, because later ones would only make the simulated day longer. */
 static int make_events(struct play *play) {
     play->events = calloc(2 * play->orders.count, sizeof(*play->events));
     if (play->events == NULL) return -1;
@@ -187,8 +187,8 @@ static int play_day(struct play *play) {
 static void settle(struct play *play) {
     uint64_t until = now_us() + SETTLE_PATIENCE_S * 1000000ull + play->delay_ms * 1000;
     while (!ledger_is_settled(play->ledger) && now_us() < until && !interrupted) look(play, 20);
-    /* The calls above have the replies to payments that came during a closing, unless the broker is not reachable. Wait
-     * for the remaining replies. */
+    /* Wait for the remaining replies to payments; their orders may have been closed at the same time. tarry_drain fails
+     * if the broker cannot be reached. */
     if (!interrupted && tarry_drain(play->client, 0, NULL) != TARRY_OK) interrupted = 1;
     until = now_us() + AFTERMATH_US;
     while (now_us() < until && !interrupted) look(play, 20);

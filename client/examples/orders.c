@@ -91,8 +91,8 @@ static double random_unit(uint64_t *state) {
     return (double)(random_next(state) >> 11) / 9007199254740992.0;
 }
 
-/* Returns a random time to payment, from the quantiles of a real shop with linear interpolation; 1.8 % of orders are
- * never paid. */
+/* Returns a random time from order to payment in seconds, or -1: 1.8 % of the orders are never paid. The distribution
+ * is that of a real shop: a table of quantiles, with linear interpolation. */
 static int64_t pay_time_s(uint64_t *state) {
     static const struct {
         double share, seconds;
@@ -112,7 +112,8 @@ int orders_make_up(struct orders *orders, uint64_t seed, size_t count) {
         struct order *order = orders_add(orders);
         if (order == NULL) return -1;
         snprintf(order->id, sizeof(order->id), "order-%" PRIu64 "-%zu", seed, i + 1);
-        /* The later of two random times is used, because evenings are busier than mornings. */
+        /* More orders are placed in the evening than in the morning. The later of two random times has such a
+         * distribution. */
         uint64_t a = random_next(&state) % DAY_S, b = random_next(&state) % DAY_S;
         order->placed_s = a > b ? a : b;
         order->paid_after = pay_time_s(&state);

@@ -78,8 +78,8 @@ static void finish_and_go_on(tarry_client *client, const struct tarry_task *task
     if (rv == TARRY_OK) {
         printf("%s charged at attempt %u, ships in a second\n", task->key, task->attempt);
     } else {
-        /* The lease was probably lost. Then the worker that has it now acknowledges the task and schedules the next
-         * step. */
+        /* The lease was probably lost, and another worker has the task now. That worker acknowledges it and schedules
+         * the next step. */
         printf("%s not finished: %s\n", task->key, tarry_code_sentence(rv));
     }
     tarry_commit_free(commit);

@@ -193,7 +193,7 @@ static int check_alone(const struct node_needs *needs, char message[DATADIR_MESS
     return 1;
 }
 
-/* Empties every list of `news`, or initialises it. */
+/* Sets every list of `news` to empty. */
 static void node_news_empty(struct node_news *news) {
     news->questions = news->audits = news->words = news->wishes = NULL;
     news->batches = NULL;
@@ -275,14 +275,15 @@ void node_leave(struct node *node) {
 
 /* ==== serving alone */
 
-/* Reports that a leader serves alone: in the program's log, in the status, and as an AlonePut record in
- * the broker's log, for an auditor; see node.h and alone.h.
+/* Reports that a leader serves alone: in the program's log, in the status, and as an AlonePut record in the broker's
+ * log, for an auditor; see node.h and alone.h.
  *
- * The pair thread notes in node->alone that such a period begins or ends. Once the core decides, its thread checks
- * whether the log has recorded that. If not, the core handles CORE_ALONE.
+ * The pair thread notes in node->alone that a period alone begins or ends. When the core decides, the core thread
+ * compares node->alone with the last AlonePut record. If they differ, the core handles CORE_ALONE, which writes a new
+ * record.
  *
- * A period that ended before the core could record it leaves no record: nothing was decided in that period, so nothing
- * was acknowledged. */
+ * A period that ends before the core decides anything leaves no record. Nothing was acknowledged in it, because nothing
+ * was decided. */
 
 static const char meaning[] =
     "changes that this node acknowledges from now on are only on its disk, and are lost with it: start the other node";
@@ -332,13 +333,15 @@ bool node_is_alone_news(struct node *node, struct node_alone_fact *out, struct c
     pthread_mutex_lock(&node->mutex);
     struct alone alone = node->alone;
     bool is_same = alone.is == recorded->is && (!alone.is || alone.since_ns == recorded->since_ns);
-    if (!is_same) { /* each turn of the core calls this: copy only what is needed */
+    if (!is_same) { /* The core calls this function in each turn, so copy the member id and the operator's name only if
+                       the state has changed. */
         memcpy(out->member, node->hard_state.peer, MEMBER_ID_SIZE);
         out->teller = node->teller;
     }
     pthread_mutex_unlock(&node->mutex);
     if (is_same) return false;
-    bool is_over = recorded->is; /* if the node serves alone again, the next call reports that */
+    bool is_over = recorded->is; /* the recorded period has ended; if the node serves alone again, the next call reports
+                                    the new period */
     if (is_over) {
         recorded->is = false;
     } else {
@@ -384,8 +387,8 @@ const char *node_role(const struct node *node) {
 
 /* ---- effects */
 
-/* Ends the run. A node that led starts again, because only recovery takes it back to another role. In other roles an
- * operator must decide. */
+/* Ends the run for the reason given. A process that led restarts itself, because a node can leave the leader's role
+ * only by a restart. In other roles the process ends, and an operator must decide. */
 static _Noreturn void end_run(struct node *node, enum pair_role before, const char *reason) {
     char quoted[LOGFMT_VALUE_SIZE];
     atomic_store(&node->leads, false);
@@ -416,8 +419,8 @@ void node_cut(struct node *node, uint64_t end) {
     node_step(node, &event, NULL);
 }
 
-/* Writes the disks of both nodes for the record. If the other node is unknown, its entry in the record stays as it was.
- */
+/* Fills in `members`, which record_client_swap writes into the record: the disk and the URL of each node. An unknown
+ * other node keeps its entry of the last record. */
 void node_members(struct node *node, struct record_member members[RECORD_NODES]) {
     memcpy(members, node->record_client.record.members, RECORD_NODES * sizeof(*members));
     struct record_member *self = &members[node->pair.self], *other = &members[node->pair.other];
@@ -441,8 +444,8 @@ static void swap(struct node *node, const struct pair_effect *effect) {
     record_client_swap(&node->record_client, effect->version, &effect->record, members);
 }
 
-/* Reports a sentence to the operator. The reply to an operator's command shows it only once. Any other sentence stays
- * in the status until this node leads or follows. */
+/* Reports a sentence to the operator. If an operator's command caused the sentence, only the reply to the command
+ * contains it. Any other sentence is shown in the status until this node leads or follows. */
 void node_say(struct node *node, const char *sentence, uint32_t epoch) {
     char quoted[LOGFMT_VALUE_SIZE], text[COORDINATOR_MESSAGE_SIZE];
     const struct node_said said = {sentence, epoch};
@@ -499,7 +502,7 @@ void node_step(struct node *node, const struct pair_event *event, struct pair_me
     struct pair_effects effects = {0};
     enum pair_role before = node->pair.role;
     bool was_told = node->is_told;
-    /* pair_step below may carry out the command, so note it before. */
+    /* Note the operator's command before pair_step is called, because pair_step may carry it out. */
     if (node->word != NULL) node_alone_told(node, node->word);
     node->is_told |= node->word != NULL;
     pair_step(&node->pair, event, &effects);
@@ -617,7 +620,8 @@ static uint64_t next_timer(struct node *node) {
     if (node->again_ns < until_ns && !stop_is_told()) until_ns = node->again_ns;
     uint64_t other_ns = UINT64_MAX;
     if (node_is_leading(node)) other_ns = leader_half_timer(&node->leading.half);
-    /* Only a follower sends questions. In other roles this timer may be in the past, and the thread would spin. */
+    /* Only a follower sends questions. In other roles again_ns may lie in the past, and the thread would never sleep.
+     */
     if (node->pair.role == PAIR_FOLLOWING) other_ns = node->following.half.again_ns;
     return other_ns < until_ns ? other_ns : until_ns;
 }
@@ -663,7 +667,7 @@ static void *node_run(void *argument) {
     for (size_t i = 0; i < effects.count; i++) perform(node, PAIR_LOOKING, &effects.items[i], NULL);
     for (;;) {
         struct node_news news;
-        node_check_sleep(node); /* the process may have been stopped during the last turn, so check for that again */
+        node_check_sleep(node); /* if the process was stopped during the last turn, restart the silence timeout */
         take_news(node, silence_plan(&node->silence, monotonic_ns(), next_timer(node)), &news);
         node_check_sleep(node);
         turn(node, &news);
@@ -675,7 +679,8 @@ static void *node_run(void *argument) {
     leader_stop(node);
     node_refuse_wishes(node);
     node_drop_word(node, TARRY__CODE__STOPPING, NULL);
-    /* A follower writes no seal frame itself, so its durable position is noted in a file. */
+    /* A follower writes no frame of its own that could note the durable position, so log_mark writes the position to a
+     * file. */
     int error = atomic_load(&node->writes) ? 0 : log_mark(node->log);
     if (error != 0) fatal("log_failed", error);
     return NULL;
@@ -860,8 +865,9 @@ static void make_rules(struct node *node) {
         /* The serial may repeat numbers of an earlier run. That is harmless: answers to the earlier questions came on
            connections that are closed. */
         .serial = (uint64_t)now.tv_sec,
-        .committed = index_position(node->index), /* LOG-3: the index has absorbed nothing uncommitted */
-        .heard = last.epoch, /* after a snapshot, this epoch may be above all epochs promised here */
+        .committed = index_position(node->index), /* LOG-3: the index contains only committed records */
+        .heard = last.epoch, /* epoch of the log's last frame; after a snapshot it may be higher than all epochs that
+                                this node has promised */
     };
 }
 
@@ -887,7 +893,7 @@ void node_recovered(struct node *node, struct log *log, struct index *index) {
     node->log = log;
     node->index = index;
     if (!node->on) return;
-    uint64_t position = index_position(index); /* LOG-3: the index has absorbed nothing uncommitted */
+    uint64_t position = index_position(index); /* LOG-3: the index contains only committed records */
     atomic_store(&node->committed, position);
     atomic_store(&node->may_index, position);
     atomic_store(&node->applied, position);
@@ -897,7 +903,7 @@ static void open_lines(struct node *node) {
     struct listen_address peer;
     const char *problem;
     bool is_right = listen_parse_peer(node->needs.config->peer, &peer, &problem);
-    assert(is_right); /* node_check has already checked this address */
+    assert(is_right); /* node_check has already checked the address of --peer */
     int error = tcp_check_open(&node->tcp_check, &peer, on_refused, node);
     if (error == 0)
         error =

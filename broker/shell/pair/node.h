@@ -406,8 +406,8 @@ static inline uint32_t node_presence_ms(const struct config *config) {
 }
 
 /* ---- between the files node*.c; pair thread, unless stated otherwise */
-/* Passes an event to the rules, and carries out their effects. `out_answer` receives an answer of the rules; NULL: none
- * is expected. */
+/* Passes the event to the rules (pair_step) and carries out their effects. If the event is a question of the other
+ * node, `*out_answer` receives the answer to send; otherwise `out_answer` may be NULL. */
 void node_step(struct node *node, const struct pair_event *event, struct pair_message *out_answer);
 /* Quarantines the log behind `end` and cuts it there, at once or later. Informs the rules afterwards. */
 void node_cut(struct node *node, uint64_t end);

@@ -34,8 +34,8 @@ void follower_init(struct node *node) {
 
 /* ---- asking */
 
-/* Returns the epochs of this node's log; NULL: unreadable. They are read once for each end, because that may take
- * longer than an answer's timeout. */
+/* Returns the epochs of this node's log; NULL: the log is unreadable. Reads them again only if the log's end has
+ * changed, because reading may take longer than an answer's timeout. */
 static const struct log_epochs *own_epochs(struct node *node) {
     struct node_following *following = &node->following;
     uint64_t end = log_durable(node->log);
@@ -48,7 +48,8 @@ static const struct log_epochs *own_epochs(struct node *node) {
 /* Sends the epochs that the leader needs to find the last common position (R8, KIP-101). */
 static void tell_epochs(struct node *node, Tarry__Follow *follow, uint32_t *numbers, uint64_t *starts) {
     const struct log_epochs *epochs = own_epochs(node);
-    if (epochs == NULL) return; /* without the list, the question still has the last epoch */
+    /* The question is sent without the list of epochs; it still has the epoch of the last frame. */
+    if (epochs == NULL) return;
     size_t from = epochs->count > FOLLOW_EPOCHS_MAX ? epochs->count - FOLLOW_EPOCHS_MAX : 0;
     for (size_t i = from; i < epochs->count; i++) {
         numbers[i - from] = epochs->items[i].epoch;
@@ -67,8 +68,7 @@ static struct message *follow_message(struct node *node, const struct pair_messa
     uint32_t numbers[FOLLOW_EPOCHS_MAX];
     uint64_t starts[FOLLOW_EPOCHS_MAX];
     struct log_point point;
-    /* A proposal names no position of the log. follower_half_listens ensures that only a follower sends any other
-     * question. */
+    /* A proposal names no log position. A leader sends no other question than a proposal (follower_half_listens). */
     assert(question->kind == PAIR_PROPOSE || !node_is_leading(node));
     uint64_t end = question->kind == PAIR_PROPOSE ? log_durable(node->log) : question->end;
     int error = log_point(node->log, end, &point);
@@ -167,7 +167,7 @@ static void hear_clock(struct node *node, const Tarry__FollowReply *body) {
     clock_gettime(CLOCK_BOOTTIME, &boot);
     uint64_t boot_ns = (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec;
     if (leader_clock_hear(clock, now, boot_ns) && !datadir_note_boot(node->needs.dir, clock->noted_steady_ns))
-        clock->noted_steady_ns = 0; /* the value was not stored, so the next answer tries again */
+        clock->noted_steady_ns = 0; /* the file DIR/boot was not written, so the next answer tries again */
 }
 
 static void note_leader(struct node *node, const Tarry__FollowReply *body) {
@@ -180,8 +180,8 @@ static void note_leader(struct node *node, const Tarry__FollowReply *body) {
     }
     peer->heard_ns = monotonic_ns();
     if (body->epoch > peer->epoch) peer->epoch = body->epoch;
-    if (body->committed > peer->durable)
-        peer->durable = peer->applied = body->committed; /* the leader has committed at least this position */
+    /* The leader has stored and applied at least the position that it reports as committed. */
+    if (body->committed > peer->durable) peer->durable = peer->applied = body->committed;
     uint64_t own_end = log_durable(node->log);
     peer->lag = (struct node_lag){0};
     uint64_t lag = own_end < body->log_end ? body->log_end - own_end : 0;
@@ -271,8 +271,8 @@ static void take_verdict(struct node *node, const Tarry__FollowReply *body) {
         take_step(node, &take, body, &event);
 }
 
-/* Returns whether another cluster's process answers at the address of the leader that this run has followed. The leader
- * is then gone, and this node may be the one to lead. */
+/* Returns whether a process of another cluster answers at the address of the leader that this run has followed. If so,
+ * the leader is gone, so this node must not stop: it may have to lead. */
 static bool is_stranger(const struct node *node, const Tarry__FollowReply *body) {
     bool is_other = body->cluster.len == CLUSTER_ID_SIZE &&
                     memcmp(body->cluster.data, node->needs.dir->cluster, CLUSTER_ID_SIZE) != 0;
@@ -284,7 +284,8 @@ static const char not_taken[] =
     "the former disk, or the disk belongs to another cluster. 'tarry promote --peer-is-stopped' at the node that leads "
     "makes the pair accept a new disk";
 
-/* Handles a refusal. Only an operator can help, unless the refusal is only temporary (`is_early`). */
+/* Handles the other node's refusal of this node. If `is_early` is true, this node may ask again later. Otherwise the
+ * process ends, because only an operator can help, unless another cluster's process has answered. */
 static void take_refusal(struct node *node, const Tarry__FollowReply *body, bool is_early) {
     logfmt_repeated(&refused_repeat, body->sentence, "not_followed", "peer=%s", node->needs.config->peer);
     if (!is_early && !is_stranger(node, body)) node_refuse(body->sentence);
@@ -373,7 +374,8 @@ static bool take_answer(struct node *node, struct message *answer) {
     size_t size = message_size(answer);
     enum peer_proof proof = peer_check_reply(node->needs.peer_key, &following->requester, data, size);
     if (proof == PEER_STALE) return false;
-    if (following->half.has_left) return true; /* any answer means that the announcement has arrived */
+    if (following->half.has_left)
+        return true; /* this node has announced its stop, and any answer means that the announcement has arrived */
     if (proof != PEER_RIGHT) {
         take_unproved(node, data, size);
         return true;
@@ -465,7 +467,8 @@ void follower_fetch(struct node *node, uint64_t end) {
     int error = log_point(node->log, durable, &last);
     if (error != 0) fatal("log_unreadable", error);
     bool is_the_leaders =
-        last.epoch == node->pair.hard_state.floor; /* the last frame is the leader's, and so are all frames before it */
+        last.epoch == node->pair.hard_state.floor; /* the last frame comes from the leader, so all frames before it do
+                                                      too, and none must be moved aside */
     if (durable > end && !is_the_leaders) put_aside(node, end);
     error = snapshot_want(needs->dir->path, index_erased(node->index));
     if (error != 0) fatal("snapshot_failed", error);
@@ -485,6 +488,7 @@ void follower_end(struct node *node) {
     if (error != 0) fatal("log_unreadable", error);
     struct instant log_end = {.steady_ns = end.steady_ns, .wall_ns = end.wall_ns};
     clock_restart(needs->clock, leader_clock_origin(&following->clock, log_end));
-    /* If this process starts again before the machine does, its clock continues from this value (TIME-1). */
+    /* Write this clock's value to DIR/boot. If the process starts again without a reboot of the machine, its clock
+     * continues from this value (TIME-1). */
     (void)datadir_note_boot(needs->dir, clock_boot_steady(needs->clock));
 }

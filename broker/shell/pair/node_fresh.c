@@ -67,7 +67,8 @@ void node_check_silence(struct node *node, uint64_t now_ns) {
     if (verdict.probes) follower_probe(node);
     if (!verdict.tells) return;
     if (verdict.gives_up) give_up(node);
-    if (node_is_leading(node)) leader_forget_question(node); /* the follower's question is outdated */
+    /* The follower is silent, so its waiting question is not answered any more. */
+    if (node_is_leading(node)) leader_forget_question(node);
     say_silent(node, false);
 }
 
@@ -188,7 +189,7 @@ static void refuse_too_old(const struct node *node, struct call *call, uint64_t 
 
 static void go_on(struct node *node, struct call *call, uint64_t now_ns) {
     const char *sentence = NULL;
-    /* Check again, because the role may have changed. */
+    /* Check again whether this node may answer the request, because its role may have changed. */
     Tarry__Code code = node_admits(node, &call->engine_request.event.request, &sentence);
     if (code != TARRY__CODE__OK) {
         call->answer(call, code == TARRY__CODE__NOT_PRIMARY ? node_pack_refusal(node, sentence)
@@ -249,8 +250,8 @@ static bool settle(struct node *node, struct fresh_wait *wait, uint64_t applied,
     return false;
 }
 
-/* Checks all waiting questions. Sets `awaited` before it reads the state, so that the core thread wakes this one if the
- * position is applied in between. */
+/* Checks all waiting questions. Sets node->awaited before it reads the node's state. So if the core thread applies that
+ * position meanwhile, it wakes the pair thread. */
 static uint64_t look(struct node *node) {
     uint64_t awaited = UINT64_MAX, applied = atomic_load(&node->applied), now_ns = boottime_ns();
     size_t kept = 0;

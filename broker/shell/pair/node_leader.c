@@ -51,8 +51,8 @@ Tarry__Code node_admits(const struct node *node, const struct core_request *requ
         bool is_handing_over = atomic_load(&node->paused) && !is_question;
         if (atomic_load(&node->stalled_ns) == 0 && !is_handing_over) return TARRY__CODE__OK;
         *out_sentence = is_handing_over ? handing_over : awaited;
-        /* After BUSY, an HTTP client waits 1 s (Retry-After). The other node serves long before that, so NOT_PRIMARY is
-         * better. */
+        /* During a hand-over, NOT_PRIMARY is better than BUSY for an HTTP client. After BUSY the client would wait 1 s
+         * (Retry-After), but the other node will serve long before that. */
         return is_handing_over && request->pooled ? TARRY__CODE__NOT_PRIMARY : TARRY__CODE__BUSY;
     }
     if (is_question && !atomic_load(&node->writes)) return TARRY__CODE__OK;
@@ -173,7 +173,7 @@ void leader_begin(struct node *node) {
     pthread_mutex_unlock(&node->mutex);
     log_claim(node->log, end);
     atomic_store(&node->writes, true);
-    node_heard(node); /* the follower's timeout begins now */
+    node_heard(node); /* restart the follower's silence timeout, because this node leads only from now on */
     inbox_lead(needs->inbox, end);
 }
 
@@ -203,7 +203,8 @@ static void pass_audits_on(struct node *node) {
     }
 }
 
-/* Takes over questions about the log. The confirmation of the newest one confirms all of them. */
+/* Takes over questions about the log. Stores only the newest confirmation that they need (pair_question), because it
+ * also confirms the earlier questions. */
 void leader_take_audits(struct node *node, struct item *audits) {
     struct node_leading *leading = &node->leading;
     if (audits == NULL) return;
@@ -213,7 +214,8 @@ void leader_take_audits(struct node *node, struct item *audits) {
     leading->audits = audits;
     leading->audits_question = pair_question(&node->pair);
     if (!node_is_leading(node))
-        pass_audits_on(node); /* a node that does not lead answers as a follower, and marks the answers so */
+        pass_audits_on(node); /* a node that does not lead answers as a follower, and the answer says that it comes from
+                                 a follower */
 }
 
 static void publish(struct node *node) {
@@ -221,7 +223,9 @@ static void publish(struct node *node) {
     uint64_t committed = pair_committed(&node->pair);
     if (committed > atomic_load(&node->may_index)) {
         atomic_store(&node->may_index, committed);
-        if (!node->leading.half.began) inbox_nudge(needs->inbox); /* the core may wait for the index */
+        if (!node->leading.half.began)
+            inbox_nudge(needs->inbox); /* wake the core, which may wait until the index has these records before it
+                                          begins to lead */
     }
     if (!node->leading.half.began || committed <= atomic_load(&node->committed)) return;
     atomic_store(&node->committed, committed);
@@ -287,13 +291,14 @@ static void answer_empty(struct node *node, struct call *call, uint32_t epoch) {
     answer_with(node, call, &body);
 }
 
-/* Returns the position up to which the requester may learn what is acknowledged; 0 for a disk that another disk has
- * replaced (F-29). */
+/* Returns the position below which all acknowledged commits lie; the requester gets it. Returns 0 if the requester's
+ * disk was replaced by another disk (F-29). */
 static uint64_t known_to(const struct node *node, const Tarry__Follow *follow) {
     return hard_state_is_another(&node->hard_state, follow->member.data) ? 0 : leader_half_known(&node->pair);
 }
 
-/* Answers a probe. A probe acknowledges nothing, and does not affect the waiting question. */
+/* Answers a probe. Unlike a question, a probe does not report which frames the follower has stored, and it does not
+ * affect the waiting question. */
 static void answer_probe(struct node *node, struct call *call) {
     Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
     body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
@@ -376,7 +381,8 @@ static void note_peer(struct node *node, const Tarry__Follow *follow) {
     publish_needs(node);
 }
 
-/* Returns whether the follower's log still ends at the position that did not fit before. */
+/* Returns whether the follower's log has the end and chain hash that the last comparison found not to fit this log
+ * (`unfit_end`). */
 static bool is_known_unfit(const struct node_leading *leading, const Tarry__Follow *follow) {
     return leading->unfit_end != 0 && leading->unfit_end == follow->end && follow->chain.len == FRAME_CHAIN_SIZE &&
            memcmp(follow->chain.data, leading->unfit_chain, FRAME_CHAIN_SIZE) == 0;
@@ -447,8 +453,8 @@ static void ask_rules(struct node *node, struct call *call) {
         leader_forget_question(node); /* forget the waiting question, which came from the follower's former disk */
     if (is_leading) admit_disk(node, follow);
     struct pair_message answer = {0};
-    node->leading.requester =
-        follow->member.data; /* needed for the hard state if this event makes this node lead (F-29) */
+    /* hard_state_take notes this disk if the event makes this node lead (F-29). */
+    node->leading.requester = follow->member.data;
     node_step(node, &event, &answer);
     node->leading.requester = NULL;
     if (!is_leading && node_is_leading(node))
@@ -495,7 +501,7 @@ void leader_question(struct node *node, struct call *call) {
 
 /* ---- answers */
 
-/* Returns whether a request waits for the follower's confirmation of an answer sent from now on. */
+/* Returns whether a client's request waits until the follower confirms a new answer. */
 static bool wants_word(const struct node *node) {
     return node->leading.audits != NULL || releaser_wants_confirmation(node->needs.releaser);
 }

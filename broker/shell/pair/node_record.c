@@ -18,7 +18,7 @@ struct record_word {
     struct node *node;
     struct call *call;
     pthread_t thread;
-    struct pair pair; /* copy of the rules' state when the command arrived; the record is written again from it */
+    struct pair pair; /* copy of the rules' state when the command arrived; the new record is made from it */
     struct record_member members[RECORD_NODES];
     struct record_client record_client;
     pthread_mutex_t mutex;
@@ -79,7 +79,8 @@ static struct pair_record record_of(const struct pair *pair) {
         .high_water = pair->durable,
     };
     if (pair->role != PAIR_LEADING) return record;
-    record = pair->record; /* every node that the record has as in sync has been counted by this leader */
+    record = pair->record; /* start from the last record: this leader waits for every node that the record shows as in
+                              sync */
     if (pair->committed > record.high_water) record.high_water = pair->committed;
     return record;
 }
@@ -104,8 +105,8 @@ static const char *write_again(struct record_word *word, const struct pair_event
     return NULL;
 }
 
-/* Reads the record into `text`, and writes it again if requested. Returns NULL, or the reason for a failure. Sets
- * `*out_again` if it was written. */
+/* Reads the record into `text`. If the command requests it, writes the record again and sets `*out_again`. Returns NULL
+ * on success, or the reason for a failure. */
 static const char *look(struct record_word *word, char text[COORDINATOR_VALUE_SIZE_MAX + 1],
                         char message[COORDINATOR_MESSAGE_SIZE], bool *out_again) {
     bool writes = word->call->engine_request.event.request.message->pair->what == TARRY__PAIR__WHAT__WRITE_RECORD;

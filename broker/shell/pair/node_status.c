@@ -81,8 +81,8 @@ static const char *problem_of_coordinator(struct node *node, char buffer[COORDIN
     return buffer;
 }
 
-/* Returns whether the follower still sends questions after the leader has found that it confirms nothing. A node that
- * is gone sends none. */
+/* Returns whether the follower is alive but confirms nothing: it has sent a message after the leader found that it
+ * stalls requests. */
 static bool is_useless(const struct node *node, const struct node_peer *peer) {
     uint64_t stalled_ns = atomic_load(&node->stalled_ns);
     return stalled_ns != 0 && peer->heard_ns > stalled_ns;
@@ -90,7 +90,8 @@ static bool is_useless(const struct node *node, const struct node_peer *peer) {
 
 static const char *problem_of_leader(const struct node *node, const struct pair *pair, const struct node_peer *peer) {
     const struct config *config = node->needs.config;
-    /* Otherwise the other node may not have joined yet: it does not count, and never sent a message. */
+    /* If peer->heard_ns is 0, the other node has never sent a message, because it has probably not joined yet. This is
+     * no problem. */
     bool is_alone = !pair->counted && !pair->is_async && peer->heard_ns != 0;
     if (is_alone) return is_silent(peer, config->failover_after_ms + PATIENCE_MS) ? alone : NULL;
     bool is_strict = config->solo_after_ms == SOLO_NEVER;
@@ -107,7 +108,8 @@ static const char *problem_of_follower(const struct node *node, const struct pai
     if (!is_silent(peer, config->failover_after_ms + PATIENCE_MS)) return NULL;
     if (is_quiet) return may_assert ? nobody : nobody_new;
     if (!may_assert) return may_lack;
-    return pair->by_operator ? may_lead : present; /* with a coordinator, this node would lead by now */
+    return pair->by_operator ? may_lead : present; /* with a coordinator, this node would already lead if the
+                                                      coordinator did not show the leader as present */
 }
 
 /* Returns a problem that needs an operator, given the states `pair` and `peer`, as a sentence; NULL: no problem. The
@@ -149,7 +151,8 @@ static bool is_so(const struct node *node, const Tarry__Pair *request) {
 void node_tell(struct node *node, enum pair_word word) {
     struct pair_event event = {.kind = PAIR_TOLD, .word = word};
     if (word == PAIR_SOLO)
-        leader_forget_question(node); /* an answer to the waiting question would make the follower count again */
+        leader_forget_question(node); /* drop the follower's waiting question, because an answer to it would make the
+                                         leader wait for the follower again */
     node->is_told = true;
     node_step(node, &event, NULL);
     node->is_told = false;

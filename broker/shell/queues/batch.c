@@ -44,8 +44,8 @@ bool batches_has_none(struct batches *batches) {
     return has_none;
 }
 
-/* Waits for a free batch for a short time. The core thread wakes regularly, so it detects that the process was stopped
- * meanwhile. */
+/* Waits for a free batch, at most STALL_LOOK_NS, and then calls inbox_look. The core thread must call inbox_look
+ * regularly, because long gaps between the calls show that the whole process was stopped. */
 static void await_free(struct batches *batches) {
     struct timespec until = monotonic_after(STALL_LOOK_NS);
     (void)pthread_cond_timedwait(&batches->freed, &batches->mutex, &until);

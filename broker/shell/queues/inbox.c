@@ -28,7 +28,8 @@ static void wake(struct inbox *inbox) {
 
 void inbox_post(struct inbox *inbox, struct item *item) {
     pthread_mutex_lock(&inbox->mutex);
-    /* The core thread takes all items at once, so it can be asleep only when the first item is posted. */
+    /* The core thread takes all items at once. So it can sleep only if the inbox was empty, and only the first item
+     * needs a wake-up. */
     if (append(inbox, item) || inbox->owes_wake) wake(inbox);
     pthread_mutex_unlock(&inbox->mutex);
 }
@@ -49,8 +50,8 @@ void inbox_durable(struct inbox *inbox, uint64_t position) {
     pthread_mutex_lock(&inbox->mutex);
     assert(position >= inbox->durable);
     inbox->durable = position;
-    /* Only a stop waits for the durable position. Otherwise the core thread reads it at its next wake-up
-     * (TURN_DURABLE_NS). */
+    /* At a stop the core thread waits for the durable position, so wake it. Otherwise it needs no wake-up, because it
+     * reads the position at its next planned wake-up (TURN_DURABLE_NS). */
     if (inbox->stop) {
         inbox->nudged = true;
         pthread_cond_signal(&inbox->changed);
@@ -175,7 +176,7 @@ void inbox_give_back(struct inbox *inbox, uint64_t wait_ns) {
     assert(inbox->is_lent);
     inbox->is_lent = false;
     if (boottime_ns() + wait_ns < inbox->stall.asleep_until_ns) inbox->nudged = true;
-    if (inbox->nudged || !inbox->is_lendable)
-        wake(inbox); /* the core thread must wake earlier than planned, or it waits for the end of inbox_borrow */
+    /* The core thread must wake earlier than planned, or it waits until inbox_give_back ends the loan. */
+    if (inbox->nudged || !inbox->is_lendable) wake(inbox);
     pthread_mutex_unlock(&inbox->mutex);
 }

@@ -26,8 +26,8 @@ void releaser_subscribe(struct releaser *releaser, void (*reached)(void *context
 void releaser_enter(struct releaser *releaser, struct batch *batches, uint64_t question) {
     pthread_mutex_lock(&releaser->mutex);
     for (struct batch *batch = batches; batch != NULL; batch = batch->next) {
-        /* A batch with appends needs no extra confirmation. The follower confirms the batch's position, and that
-         * position was sent after all questions in the batch had arrived. */
+        /* A batch with appends waits until the follower has stored its position. The leader sent that position after
+         * all questions of the batch had arrived, so no other confirmation is needed. */
         bool is_silent = batch->effects.appends.count == 0;
         batch->release = (struct release){.position = batch->end, .question = is_silent ? question : 0};
         release_gate_enter(&releaser->gate, &batch->release);
@@ -59,7 +59,8 @@ void releaser_confirm(struct releaser *releaser, uint64_t question) {
 
 void releaser_tell(struct releaser *releaser) {
     pthread_mutex_lock(&releaser->mutex);
-    release_gate_tell(&releaser->gate); /* lock order: this mutex comes before a subscriber's */
+    release_gate_tell(&releaser->gate); /* calls subscribers, which lock their own mutexes; by the lock order the
+                                           releaser's mutex comes first */
     pthread_mutex_unlock(&releaser->mutex);
 }
 

@@ -130,7 +130,8 @@ static void carry_out_at_once(struct core_thread *core_thread) {
             lanes_close(needs->lanes, lane->lane, lane->session);
     }
     for (; core_thread->stamped < effects->deliveries.count;
-         core_thread->stamped++) { /* must follow the loop that opens and closes the lanes of the step */
+         core_thread->stamped++) { /* the lanes of this step must be opened and closed (the loop above) before
+                                      lanes_turn is called */
         struct core_delivery *delivery = &effects->deliveries.items[core_thread->stamped];
         delivery->turn = lanes_turn(needs->lanes, delivery->lane);
         delivery_sender_decided(needs->delivery_sender, delivery);
@@ -237,7 +238,8 @@ static bool has_room(const struct core_reply *reply) {
     return call->sized(call, tarry__reply__get_packed_size(reply->reply) + content_size);
 }
 
-/* Returns whether a delivery must wait for this batch, because it is not an early one. */
+/* Returns whether a delivery must wait until this batch is released. Early deliveries (`departs`) need not wait,
+ * because their leases were recorded ahead of time. */
 static bool has_ordinary(const struct core_effects *effects) {
     for (size_t i = 0; i < effects->deliveries.count; i++)
         if (!effects->deliveries.items[i].departs) return true;
@@ -254,7 +256,8 @@ static void pack_answers(struct core_thread *core_thread) {
     for (size_t i = 0; i < effects->replies.count; i++) {
         struct core_reply *reply = &effects->replies.items[i];
         if (reply->ticket == 0) continue;
-        assert(reply->after <= core_position(core_thread->needs.core)); /* LOG-1: covered by this batch's sync */
+        /* LOG-1: this batch's sync covers the log position that the reply rests on. */
+        assert(reply->after <= core_position(core_thread->needs.core));
         struct call *call = call_of(reply->ticket);
         struct message *message;
         bool is_refused = !has_room(reply);
@@ -297,8 +300,9 @@ static void flush(struct core_thread *core_thread) {
     core_turn_flushed(&core_thread->turn);
 }
 
-/* Returns whether the batch must wait because no other batch is free: the disk hangs, or the other node has not
- * confirmed. Later decisions go into this batch too. Early deliveries are still sent on time. */
+/* Returns whether the batch must wait, because no other batch is free: the disk hangs, or the other node has not
+ * confirmed. Later decisions then go into this batch too. Deliveries of leases ahead of time do not need the batch, and
+ * are sent on time. */
 static bool is_put_off(struct core_thread *core_thread) {
     return !core_turn_is_large(&core_thread->turn) && batches_has_none(core_thread->needs.batches);
 }
@@ -327,8 +331,8 @@ static bool refuse_for_room(struct core_thread *core_thread, struct engine_reque
     return true;
 }
 
-/* Returns true if the event has all facts and can be stepped. Returns false if the request waits in another thread, or
- * was refused. */
+/* Returns true if all facts for the request are read, so that the core can decide it. Returns false if the request
+ * waits in another thread, or was refused. */
 static bool has_all(struct core_thread *core_thread, struct engine_request *engine_request) {
     const struct core_thread_needs *needs = &core_thread->needs;
     const struct core_filter filter = {.may_exist = may_exist, .prefetch = prefetch, .keys = core_thread->filter};
@@ -478,7 +482,7 @@ static void take_item(struct core_thread *core_thread, struct item *item) {
 static void refuse_call(struct core_thread *core_thread, struct call *call) {
     bool pooled = call->engine_request.event.request.pooled;
     end_request(core_thread, &call->engine_request);
-    if (pooled) /* a pooled request gets NOT_PRIMARY; node_admits gives the reason */
+    if (pooled) /* a request of an HTTP client gets NOT_PRIMARY; node_admits gives the reason */
         call->answer(call, node_pack_refusal(core_thread->needs.node, handing_over));
     else
         answer_refusal(call, TARRY__CODE__BUSY, handing_over);
@@ -607,7 +611,8 @@ static bool has_ended(struct core_thread *core_thread) {
 static void *core_thread_run(void *argument) {
     struct core_thread *core_thread = argument;
     const struct core_thread_needs *needs = &core_thread->needs;
-    prctl(PR_SET_TIMERSLACK, 1); /* a late wake-up delays every task */
+    /* A late wake-up of this thread delays every task, so its timers may expire at most 1 ns late. */
+    prctl(PR_SET_TIMERSLACK, 1);
     begin_run(core_thread, needs->config->inspect ? CORE_INSPECT : needs->node->on ? CORE_FOLLOW : CORE_START);
     struct turn_load load = {0};
     bool more = false;

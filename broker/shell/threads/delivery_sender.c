@@ -33,7 +33,8 @@ static int read_log(void *context, uint64_t position, void *out, size_t size) {
     return outgoing->may_wait ? log_read(log, position, out, size) : log_read_now(log, position, out, size);
 }
 
-/* LMDB's mapped memory may be on the disk, so this needs `may_wait`. */
+/* Reads a recorded reply from the index. Returns -EAGAIN if this thread must not wait for a disk (`may_wait`), because
+ * the index's mapped memory may be on disk. */
 static int read_result(void *context, const struct core_reply *reply, struct arena *arena, void **out,
                        size_t *out_size) {
     const struct outgoing *outgoing = context;
@@ -66,7 +67,7 @@ static uint64_t erasures(void *context) {
     return log_erasures(outgoing->needs->log);
 }
 
-/* Waits until the message's position and the position `after` are durable (LOG-1). */
+/* Waits until the log is durable up to `after`, and up to the batch's position (LOG-1). */
 static bool wait_for_lease(void *context, uint64_t after) {
     const struct outgoing *outgoing = context;
     return outgoing->needs->wait_durable(outgoing->needs->context, after > outgoing->end ? after : outgoing->end);
@@ -82,8 +83,8 @@ static struct outgoing_source source_of(struct outgoing *outgoing) {
                                     .wait = wait_for_lease};
 }
 
-/* Checks a result of reading. Returns true for 0, 1 and -ECANCELED, and false for -EAGAIN. Any other error ends the
- * process. */
+/* Checks the result of a read. Returns true if the read is finished: 0, 1, or -ECANCELED (the broker stops). Returns
+ * false for -EAGAIN: the data are not in memory, and this thread must not wait. Any other error ends the process. */
 static bool was_read(const struct outgoing *outgoing, const char *what, int error) {
     if (error == -EAGAIN && !outgoing->may_wait) return false;
     if (error < 0 && error != -ECANCELED) fatal(what, error);
@@ -104,7 +105,8 @@ static struct message *pack_repeat(const struct core_reply *reply, const Protobu
     return reply_pack_commit(packed->data, packed->len, reply->after);
 }
 
-/* CALM-1: repeats of short replies reserve no memory, so they are read no faster than the door takes them. */
+/* Sends the recorded reply of a repeated commit. A short reply reserves no memory. So the thread waits until the door
+ * has taken earlier replies, before it reads the next one (CALM-1). */
 static int reply_repeat(struct outgoing *outgoing, const struct core_reply *reply) {
     const struct outgoing_source source = source_of(outgoing);
     struct door *door = outgoing->needs->door;
@@ -174,7 +176,7 @@ static void tell_overdue(const struct core_delivery *delivery, size_t count) {
         logfmt("lease_over_unsent", "session=%" PRIu64 " tasks=%zu", delivery->session, count);
 }
 
-/* Makes the message of a delivery. Returns NULL if memory is exhausted. */
+/* Makes the message of a delivery. Returns NULL when out of memory. */
 static struct message *delivery_message(struct outgoing *outgoing, const struct core_delivery *delivery,
                                         const struct outgoing_contents *contents, struct instant now) {
     struct arena *arena = &outgoing->arena;
@@ -223,15 +225,16 @@ static int take_delivery(struct outgoing *outgoing, const struct core_delivery *
     struct instant now = clock_now(needs->clock, NULL); /* time at which the delivery is sent */
     size_t overdue = outgoing_drop_overdue(&contents, now.steady_ns / NS_PER_MS);
     tell_overdue(delivery, overdue);
-    bool is_over = contents.count == 0 && overdue > 0; /* all tasks are overdue, so nothing can be sent */
+    bool is_over =
+        contents.count == 0 && overdue > 0; /* the leases of all tasks have ended, so no task is left to send */
     struct message *message = is_over ? NULL : delivery_message(outgoing, delivery, &contents, now);
     lanes_send(needs->lanes, delivery, message, now.steady_ns);
     return 0;
 }
 
-/* Sends the delivery, or reports that it will never be sent. Returns 0. Without `may_wait` it may return OUTGOING_COLD:
- * nothing was done, because a part is not in memory. Without `awaits_room` it may return OUTGOING_NO_ROOM: nothing was
- * done, because consumers have not read the deliveries that are in memory (CALM-1). A read error ends the process
+/* Sends the delivery, or reports that it will never be sent. Returns 0. Returns OUTGOING_COLD and does nothing if a
+ * part is not in memory and `may_wait` is false. Returns OUTGOING_NO_ROOM and does nothing if the door has no memory
+ * and `awaits_room` is false; consumers have then not read earlier deliveries (CALM-1). A read error ends the process
  * (LOG-4). */
 static int outgoing_deliver(struct outgoing *outgoing, const struct core_delivery *delivery) {
     struct door *door = outgoing->needs->door;
@@ -242,7 +245,7 @@ static int outgoing_deliver(struct outgoing *outgoing, const struct core_deliver
         return 0;
     }
     int result = take_delivery(outgoing, delivery);
-    door_unreserve(door, size); /* the door counts the message now, so the reservation is returned */
+    door_unreserve(door, size); /* end the reservation, because the door now counts the message itself */
     return result;
 }
 
@@ -275,7 +278,8 @@ bool delivery_sender_is_full(const struct delivery_sender *delivery_sender) {
     return atomic_load(&delivery_sender->out_bytes) >= OUT_BYTES_MAX;
 }
 
-/* Subtracts the bytes of deliveries that were sent, that never will be, or that wait because consumers do not read. */
+/* Subtracts bytes of deliveries from out_bytes. Called for a delivery that was sent, that will never be sent, or that
+ * waits until consumers read earlier deliveries. */
 static void have_left(struct delivery_sender *delivery_sender, uint64_t bytes) {
     uint64_t before = atomic_fetch_sub(&delivery_sender->out_bytes, bytes);
     assert(before >= bytes);
@@ -360,8 +364,9 @@ static void post(struct delivery_sender *delivery_sender, struct cold_queue *que
     pthread_mutex_unlock(&delivery_sender->mutex);
 }
 
-/* Passes the delivery to the thread that waits for memory. The contents of the delivery are not in memory, so their
- * bytes are no longer counted. Otherwise consumers that do not read would keep the core from deliveries to others. */
+/* Passes the delivery to the thread that waits for the door's memory. The contents of the delivery are not in memory,
+ * so their bytes are no longer counted. If they were counted, consumers that do not read would stop the deliveries to
+ * all others. */
 static void park(struct delivery_sender *delivery_sender, struct cold_item *item) {
     have_left(delivery_sender, outgoing_contents_size(&item->delivery));
     post(delivery_sender, &delivery_sender->parked, item);
@@ -380,7 +385,7 @@ static void take_out(struct outgoing *outgoing, struct delivery_sender *delivery
     outgoing->end = batch->end;
     for (size_t i = 0; i < effects->deliveries.count; i++) {
         const struct core_delivery *delivery = &effects->deliveries.items[i];
-        if (delivery->departs) continue; /* delivery_sender_depart sends early deliveries */
+        if (delivery->departs) continue; /* a delivery of a lease ahead of time is sent by delivery_sender_depart */
         deliver(delivery_sender, outgoing, delivery);
     }
     for (size_t i = 0; i < effects->replies.count; i++) {
@@ -511,7 +516,8 @@ void delivery_sender_durable(struct delivery_sender *delivery_sender, uint64_t p
     pthread_mutex_lock(&delivery_sender->mutex);
     if (position > delivery_sender->durable) delivery_sender->durable = position;
     if (delivery_sender->durable >= delivery_sender->awaited) {
-        delivery_sender->awaited = UINT64_MAX; /* a thread that waits for a higher position sets `awaited` again */
+        delivery_sender->awaited =
+            UINT64_MAX; /* no thread waits for a position; a thread that must wait longer sets `awaited` again */
         pthread_cond_broadcast(&delivery_sender->grown);
     }
     pthread_mutex_unlock(&delivery_sender->mutex);

@@ -146,7 +146,8 @@ static uint64_t maintain_wait_ns(struct indexer *indexer) {
     return at_ns > now_ns ? at_ns - now_ns : 0;
 }
 
-/* Returns the present orders for the index schedule (index_schedule.h). The caller holds the mutex. */
+/* Returns what the index schedule (index_schedule.h) must know now to choose the next effect. The caller holds the
+ * mutex. */
 static struct index_orders find_orders(struct indexer *indexer) {
     struct index_orders orders = {
         .durable = indexer->durable,
@@ -174,7 +175,7 @@ static void take_window(struct indexer *indexer) {
     if (indexer->windows == NULL) indexer->windows_last = &indexer->windows;
 }
 
-/* Returns the next effect. INDEX_WAIT means that there are only hints to process. */
+/* Returns the next effect. INDEX_WAIT: no effect is due, but `*out_lows` has hints (low_note). */
 static enum index_effect next_effect(struct indexer *indexer, struct low_note **out_lows) {
     enum index_effect effect;
     pthread_mutex_lock(&indexer->mutex);
@@ -266,7 +267,7 @@ void indexer_window(struct indexer *indexer, const struct core_window *window) {
 
 void indexer_low(struct indexer *indexer, const struct core_low *low) {
     struct low_note *note = malloc(sizeof(*note));
-    if (note == NULL) return; /* the note is only a hint, and the core sends it again later */
+    if (note == NULL) return; /* without memory the hint is dropped, because the core sends it again later */
     note->low = *low;
     pthread_mutex_lock(&indexer->mutex);
     note->next = indexer->lows;

@@ -61,15 +61,15 @@ void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
     uint64_t former = lane_state_close(&lane->state, session);
-    /* The consumer must close the connection, not the broker. If the broker closed it, nng's dialer would reconnect at
-     * once, and its own close would hang during the reconnect. */
+    /* The consumer must close the connection first. If the broker closed it, the nng dialer of the consumer would
+     * reconnect at once, and the consumer's call to close its socket would hang during the reconnect. */
     if (former != 0) door_linger(lanes->door, former);
     pthread_mutex_unlock(&lane->mutex);
 }
 
 uint64_t lanes_turn(const struct lanes *lanes, uint32_t number) {
     assert(number < LANES_MAX);
-    return lanes->lanes[number].state.turn; /* only the core thread changes it */
+    return lanes->lanes[number].state.turn; /* needs no lock, because only the core thread changes the lane's turn */
 }
 
 bool lanes_is_news(const struct lanes *lanes, const struct lane_news *news) {

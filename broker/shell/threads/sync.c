@@ -38,7 +38,8 @@ static _Noreturn void sync_fail(struct sync *sync, struct batch *batches, int er
 }
 
 static int append_one(struct log *log, const struct core_append *append) {
-    assert(append->position == log_end(log)); /* the core assigns positions without gaps */
+    /* The core assigns log positions without gaps, so the frame begins at the log's end. */
+    assert(append->position == log_end(log));
     struct log_piece stack[64];
     struct log_piece *pieces = stack;
     struct log_frame frame;
@@ -104,7 +105,8 @@ static void begin_group(struct sync *sync, const struct batch *batches, bool is_
     group_commit_begin(&sync->group, frames, end, is_pair);
 }
 
-/* Carries out the steps of the group that precede its release. Returns 0, or the storage error (LOG-4). */
+/* Carries out the steps of the group commit that come before the release of its batches. Returns 0, or the storage
+ * error (LOG-4). */
 static int make_durable(struct sync *sync, struct batch *batches) {
     struct group_commit *group = &sync->group;
     atomic_store(&sync->hang.since_ns, monotonic_ns());
@@ -125,7 +127,8 @@ static void release(struct sync *sync, struct batch *batches) {
     const struct sync_needs *needs = &sync->needs;
     struct group_commit *group = &sync->group;
     assert(group->frames == 0 || log_durable(needs->log) == group->end); /* LOG-1 */
-    if (group->frames > 0) locator_durable(needs->locator, group->end);  /* a redaction may wait for this position */
+    /* Wake the locator: a search for a redaction may wait for this position. */
+    if (group->frames > 0) locator_durable(needs->locator, group->end);
     if (group->is_replicated) {
         node_durable(needs->node, log_durable(needs->log), batches);
     } else {
@@ -136,7 +139,8 @@ static void release(struct sync *sync, struct batch *batches) {
     group_commit_done(group, 0);
 }
 
-/* Returns the next group, or NULL. The caller holds the mutex. */
+/* Returns the list of posted batches for the next group commit, or NULL if none is posted. The caller holds the mutex.
+ */
 static struct batch *take_group(struct sync *sync) {
     struct batch *batches = sync->first;
     sync->first = NULL;
@@ -181,8 +185,9 @@ void sync_stand_in(struct sync *sync) {
     struct batch *batches = sync->is_busy ? NULL : take_group(sync);
     pthread_mutex_unlock(&sync->mutex);
     if (batches == NULL) return;
-    assert(!node_writes(
-        sync->needs.node)); /* a pair has no stand-in, because a leader sends its frames while its own disk syncs */
+    /* In a pair only the sync thread syncs, because a leader sends its frames to the follower while its own disk syncs.
+     */
+    assert(!node_writes(sync->needs.node));
     begin_group(sync, batches, false);
     int error = make_durable_aside(sync, batches);
     if (error == 0) release(sync, batches);
