@@ -13,9 +13,8 @@ static size_t counted_of(size_t capacity) {
 }
 
 static size_t share_of(const struct door *door) {
-    return door->limits.held_max +
-           door->limits
-               .request_max; /* adds request_max, so that one large request is allowed even if `held_max` is used up */
+    /* Adds request_max, so that one large request is allowed even if `held_max` is used up. */
+    return door->limits.held_max + door->limits.request_max;
 }
 
 /* ---- memory that the allocator keeps */

@@ -56,8 +56,8 @@ bool door_await_room(struct door *door, size_t size) {
     pthread_mutex_lock(&door->mutex);
     assert(!atomic_load(&door->wants_room)); /* one thread waits at a time */
     atomic_store(&door->wants_room, true);
-    door_wake(
-        door); /* makes the door's thread run pressure_bound_deliveries, which closes consumers that do not read */
+    /* Makes the door's thread run pressure_bound_deliveries, which closes consumers that do not read. */
+    door_wake(door);
     while (!door->grants_no_room && !fits(door, size)) pthread_cond_wait(&door->has_room, &door->mutex);
     bool is_granted = !door->grants_no_room;
     if (is_granted) atomic_fetch_add(&door->deliveries_size, size);

@@ -21,8 +21,8 @@ void door_serve_here(const struct door *door, bool serves) {
 
 static void arm(const struct door *door, long wait_ms) {
     const struct itimerspec timer = {.it_value.tv_nsec = wait_ms * 1000000};
-    (void)timerfd_settime(door->aside_fd, 0, &timer,
-                          NULL); /* timerfd_settime cannot fail, because its arguments are valid */
+    /* timerfd_settime cannot fail, because its arguments are valid. */
+    (void)timerfd_settime(door->aside_fd, 0, &timer, NULL);
 }
 
 void door_step_aside(struct door *door) {

@@ -96,8 +96,8 @@ static struct caller_verdict judge(struct connection *connection, const struct h
                                    uint64_t *out_holder) {
     if (!parse_path(head, wish)) return REFUSED(404, "unknown WebSocket path (proto/WIRE.md)");
     struct caller_verdict verdict = judge_handshake(head, wish);
-    if (wish->is_unnamed)
-        return verdict; /* a client whose request names no lane is admitted when a session attaches its lane */
+    /* A client whose request names no lane is admitted when a session attaches its lane. */
+    if (wish->is_unnamed) return verdict;
     if (verdict.status == 0 && wish->kind == KIND_LANE) verdict = judge_lane(connection, head, wish, out_holder);
     if (verdict.status != 0) return verdict;
     size_t size;

@@ -37,8 +37,8 @@ static void send(struct pair *pair, struct pair_effects *out) {
 }
 
 void following_ask(struct pair *pair, struct pair_effects *out) {
-    if (pair->writing_state || pair->cutting)
-        return; /* the question is sent when the write of the hard state or the cut of the log has ended */
+    /* The question is sent when the write of the hard state or the cut of the log has ended. */
+    if (pair->writing_state || pair->cutting) return;
     pair->serial++;
     send(pair, out);
 }
@@ -54,8 +54,8 @@ bool pair_asks_the_same(const struct pair *pair) {
 /* Asks again after a silence. An unchanged question keeps its serial, because its answer may be on its way. If each
  * silence changed the serial, a follower would never accept an answer that is slower than the timeout. */
 void following_remind(struct pair *pair, struct pair_effects *out) {
-    if (pair->writing_state || pair->cutting)
-        return; /* the question is sent when the write of the hard state or the cut of the log has ended */
+    /* The question is sent when the write of the hard state or the cut of the log has ended. */
+    if (pair->writing_state || pair->cutting) return;
     if (!pair_asks_the_same(pair)) pair->serial++;
     send(pair, out);
 }

@@ -139,9 +139,8 @@ void leading_asked(struct pair *pair, const struct pair_event *event, struct pai
     /* A node that has served alone does not follow until an operator commands PAIR_YIELD. */
     bool never_follows = pair->by_operator && question->alone;
     bool is_deposed = pair->by_operator ? operator_is_deposed(pair, question) : is_fenced;
-    if (question->another)
-        pair->acked = 0; /* the question comes from another disk, so the position that the former disk has stored is no
-                            longer valid */
+    /* The question comes from another disk, so the position that the former disk has stored is no longer valid. */
+    if (question->another) pair->acked = 0;
     if (is_fenced && question->kind == PAIR_PROPOSE && handover_is_ready(pair) && !pair->writing_state) {
         proposed(pair, question, out);
         return;

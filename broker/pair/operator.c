@@ -70,8 +70,8 @@ bool operator_is_deposed(const struct pair *pair, const struct pair_message *oth
 }
 
 void operator_propose(struct pair *pair, struct pair_effects *out) {
-    if (pair->role == PAIR_CANDIDATE && pair->asserting != 0)
-        return; /* this node has asked the other node for the operator's command, and the answer may still arrive */
+    /* This node has asked the other node for the operator's command, and the answer may still arrive. */
+    if (pair->role == PAIR_CANDIDATE && pair->asserting != 0) return;
     if (pair->role == PAIR_CANDIDATE)
         ask_promise(pair, out);
     else if (!pair->writing_state && !pair->cutting)
@@ -291,8 +291,8 @@ static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_eff
     } else if (!pair->by_operator) {
         pair->forcing = word == PAIR_FORCE;
         pair->forced_epoch = pair->record.epoch;
-        pair->impatient =
-            true; /* read the record, which shows the nodes that are in sync, and claim if this node is one of them */
+        /* Read the record, which shows the nodes that are in sync, and claim if this node is one of them. */
+        pair->impatient = true;
         pair->heeds = false;
         pair_read(pair, out);
     } else if (word == PAIR_ASSERT && !pair->hard_state.in_sync && !pair->hard_state.alone) {

@@ -249,10 +249,8 @@ static void unanswered(struct pair *pair, bool refused_by_leader, struct pair_ef
 }
 
 static void changed(struct pair *pair, struct pair_effects *out) {
-    bool is_idle =
-        pair->role == PAIR_ENDED ||
-        pair->role ==
-            PAIR_FENCING; /* a node that leads no more, or that makes its fence durable, does not need the record now */
+    /* A node that leads no more, or that makes its fence durable, does not need the record now. */
+    bool is_idle = pair->role == PAIR_ENDED || pair->role == PAIR_FENCING;
     if (pair->by_operator || is_idle) return;
     pair->reads_again = pair->reading;
     pair_read(pair, out);

@@ -217,9 +217,9 @@ struct pair {
     struct pair_record record;
     bool reading;
     bool reads_again; /* read once more, because the record changed after the present read began */
-    enum pair_change
-        change;     /* the change of the record that a compare-and-set at `version` makes and whose outcome is unknown.
-                       Without a coordinator: the change of the hard state that is not yet known to be durable */
+    /* the change of the record that a compare-and-set at `version` makes and whose outcome is unknown. Without a
+     * coordinator: the change of the hard state that is not yet known to be durable */
+    enum pair_change change;
     bool swapping;  /* the compare-and-set has neither an answer nor a failure yet */
     bool impatient; /* FOLLOWING: the record is being read in order to claim the lead */
     bool heeds; /* the other node is only silent, so do not claim while the coordinator shows that node as present */
@@ -233,9 +233,10 @@ struct pair {
     uint64_t seen;  /* newest stamp that the follower has confirmed */
     uint64_t begun; /* end of this node's log when the epoch began */
     enum pair_handing handing;
-    enum pair_word word; /* operator's command by which this node claims or leads; FOLLOWING: by which the other node
-                            leads. 0: the lead comes from the record or from a promise */
-    uint64_t stop;       /* HANDING: end of the log */
+    /* operator's command by which this node claims or leads; FOLLOWING: by which the other node leads. 0: the lead
+     * comes from the record or from a promise */
+    enum pair_word word;
+    uint64_t stop; /* HANDING: end of the log */
 
     /* following */
     uint64_t serial;           /* serial of the newest question; starts above those of all earlier runs */

@@ -242,8 +242,8 @@ void push_target_run(struct push_target *target) {
                                                   .queue_count = 1,
                                                   .max = (uint32_t)room_of(target),
                                                   .wait_ms = GATEWAY_WAIT_MAX_MS};
-    if (options.max == 0)
-        return; /* no task may be leased now; when a job of the target ends, the target leases again */
+    /* No task may be leased now; when a job of the target ends, the target leases again. */
+    if (options.max == 0) return;
     struct gateway_caller caller = push_caller(push);
     target->lease = gateway_lease(push->gateway, &caller, &options, on_leased, target);
     gateway_disown(push->gateway, caller.principal);

@@ -38,8 +38,8 @@ struct push_job {
     /* The following members are used by the desk. */
     struct push_target *target;
     struct push_host *host;
-    uint64_t
-        round; /* value of the target's `round` when the job was sent: the number of pauses before it (push_desk.c) */
+    /* value of the target's `round` when the job was sent: the number of pauses before it (push_desk.c) */
+    uint64_t round;
     uint32_t epoch; /* epoch of the lease's token */
     uint64_t position;
     uint64_t until_ms; /* deadline of the request, CLOCK_MONOTONIC */

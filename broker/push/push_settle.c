@@ -83,9 +83,9 @@ void push_job_ended(struct push *push, struct push_job *job) {
         push_target_rest(target, job->later_ms);
         break;
     case PUSH_UNSENT:
-        if (job->reason[0] == '\0')
-            break; /* without a reason, the request was not sent because too little of the lease was left, which is no
-                      failure of the target */
+        /* Without a reason, the request was not sent because too little of the lease was left, which is no failure of
+         * the target. */
+        if (job->reason[0] == '\0') break;
         go_badly(target, job);
         break;
     case PUSH_FAILED:

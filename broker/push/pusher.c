@@ -209,9 +209,8 @@ static Tarry__PushTarget *view_of(const struct push_target *target, struct arena
     char reason[PUSH_REASON_SIZE] = "";
     enum push_secret_state secret =
         sender != NULL ? push_sender_secret(sender, target->queue, reason) : PUSH_SECRET_UNKNOWN;
-    const char *error =
-        reason[0] != '\0' ? reason : numbers->error; /* an error of the sender comes first, so that a missing secret is
-                                                        shown before a task fails because of it */
+    /* An error of the sender comes first, so that a missing secret is shown before a task fails because of it. */
+    const char *error = reason[0] != '\0' ? reason : numbers->error;
     size_t queue_size = strlen(target->queue) + 1, error_size = strlen(error) + 1;
     size_t url_size = strlen(target->url) + 1;
     Tarry__PushTarget *view = arena_alloc(arena, sizeof(*view));

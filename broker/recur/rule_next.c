@@ -279,9 +279,8 @@ static int64_t next_in_span(struct search *search, const struct zone_span *span,
     const int64_t end = (span->end_s < end_s ? span->end_s : end_s) + span->offset_s;
     int64_t least = least_s + span->offset_s;
     if (span->start_s != INT64_MIN) {
-        const int64_t before =
-            span->start_s +
-            span->before_s; /* local time at the start of the span, computed with the offset of the former span */
+        /* Local time at the start of the span, computed with the offset of the former span. */
+        const int64_t before = span->start_s + span->before_s;
         const bool is_gap = before < span->start_s + span->offset_s;
         if (is_gap && !rule->skip_gap && least_s == span->start_s &&
             next_local(search, before, span->start_s + span->offset_s) != LOCAL_NONE)

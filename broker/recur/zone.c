@@ -68,9 +68,8 @@ static struct zone *tabulate(const char *name, const struct source *source) {
          at = next_change(source, at)) {
         const int32_t before = offset;
         offset = offset_at(source, at);
-        if (offset == before)
-            continue; /* GLib reports a new interval, but the offset is the same: only the zone's abbreviation (CET,
-                         CEST) changes */
+        /* GLib reports a new interval, but the offset is the same: only the zone's abbreviation (CET, CEST) changes. */
+        if (offset == before) continue;
         zone->spans[zone->count - 1].end_s = at;
         zone->spans[zone->count++] = (struct zone_span){at, INT64_MAX, offset, before};
     }

@@ -29,8 +29,8 @@ struct freshness {
     struct freshness_word proved; /* newest reply whose `known` is applied */
     struct freshness_word next; /* oldest reply up to whose `known` this node has not applied the log; a newer reply is
                                    stored in `newest` */
-    struct freshness_word
-        newest; /* newest reply; it replaces `next` when the log is applied up to the position of `next` */
+    /* newest reply; it replaces `next` when the log is applied up to the position of `next` */
+    struct freshness_word newest;
 };
 
 /* Notes the reply of the leader of `epoch` to the question of `asked_ns`. `applied` is the position up to which this
@@ -46,8 +46,8 @@ struct freshness_wish {
     uint64_t at_least;     /* position that must be applied; 0: any position */
     uint64_t staleness_ns; /* maximum age of the state; 0: any age */
     uint64_t until_ns;     /* deadline, BOOTTIME */
-    uint64_t
-        word_ns; /* time since when this question waits for a newer reply of the leader; 0: it does not wait for one */
+    /* time since when this question waits for a newer reply of the leader; 0: it does not wait for one */
+    uint64_t word_ns;
 };
 
 enum freshness_verdict {

@@ -41,9 +41,8 @@ void leader_half_hear(struct leader_half *half, const struct pair *pair, const T
     half->asked_ns = now_ns;
     if (follow->end > half->follower_end) half->grown_ns = now_ns;
     half->follower_end = follow->end;
-    bool never_follows =
-        pair->by_operator && follow->alone; /* keep no log for a follower that has served alone, because it only asks
-                                               again and again and never follows */
+    /* Keep no log for a follower that has served alone, because it only asks again and again and never follows. */
+    bool never_follows = pair->by_operator && follow->alone;
     if (pair->role == PAIR_LEADING && !never_follows) leader_half_keep(half, follow->end, now_ns);
 }
 
@@ -145,9 +144,8 @@ bool leader_half_must_answer(struct leader_half *half, const struct pair *pair, 
     half->wake_ns = half->until_ns;
     if (pair_hands_over(pair) || leader_half_is_hung(half, pair)) return true;
     if (half->written > half->held_end || now_ns >= half->until_ns) return true;
-    if (half->held_stamp == 0)
-        return true; /* the follower has seen no answer of this epoch yet, so answer at once to tell it that it follows
-                      */
+    /* The follower has seen no answer of this epoch yet, so answer at once to tell it that it follows. */
+    if (half->held_stamp == 0) return true;
     if (pair->counted && wants_word) return true;
     if (pair->committed <= half->told) return false;
     uint64_t tell_ns = half->held_ns + COMMITTED_DELAY_NS;

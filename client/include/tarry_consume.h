@@ -71,8 +71,8 @@ struct tarry_consumer_options {
      * the handler for one task at a time. The handler may make blocking calls. It cannot close its consumer. */
     tarry_handler_fn handler;
     void *arg; /* passed to `handler` and `settled` */
-    tarry_settled_fn
-        settled; /* receives the broker's answer to each verdict of the handler; NULL: the answers are not reported */
+    /* receives the broker's answer to each verdict of the handler; NULL: the answers are not reported */
+    tarry_settled_fn settled;
     /* Limits tarry_consumer_open; TARRY_FOREVER: waits until a broker accepts or refuses the consumer. */
     struct tarry_call call;
     uint64_t reserved[6]; /* for later versions; must be 0 */

@@ -55,8 +55,8 @@ struct tarry_pair_view {
     uint64_t appended; /* end of this broker's log; log positions count bytes */
     /* end of this broker's durable log */
     uint64_t durable;
-    uint64_t
-        committed; /* end of the log that is durable on all nodes on which the replication mode requires durability */
+    /* end of the log that is durable on all nodes on which the replication mode requires durability */
+    uint64_t committed;
     uint64_t applied;     /* answers of this broker show the log up to this position */
     uint64_t copied_size; /* TARRY_COPYING: bytes of the snapshot received so far */
     /* TARRY_COPYING: size of the snapshot in bytes */

@@ -655,9 +655,8 @@ uint64_t authorizer_own(struct authorizer *authorizer) {
 bool authorizer_take_bytes(struct authorizer *authorizer, struct access_principal *principal, uint64_t before,
                            uint64_t after) {
     uint64_t most = principal->entry.limits[LIMIT_bytes];
-    uint64_t others =
-        atomic_fetch_add(&principal->usage.bytes, after - before) -
-        before; /* if `after` is smaller than `before`, the addition wraps around (modulo 2^64) and subtracts */
+    /* If `after` is smaller than `before`, the addition wraps around (modulo 2^64) and subtracts. */
+    uint64_t others = atomic_fetch_add(&principal->usage.bytes, after - before) - before;
     if (most == 0 || after <= before || others == 0 || others + after <= most) return true;
     atomic_fetch_sub(&principal->usage.bytes, after - before);
     atomic_fetch_add(&authorizer->limited, 1);

@@ -395,8 +395,8 @@ static const char *check_follow(const Tarry__Follow *follow) {
     if (follow->n_epochs > FOLLOW_EPOCHS_MAX) return "epochs may have at most 64 elements";
     if (follow->n_epochs != follow->n_epoch_starts)
         return "epochs and epoch_starts must have the same number of elements";
-    if (follow->cluster.len == 0)
-        return NULL; /* a node that joins does not know the cluster's id yet, so its other fields are not checked */
+    /* A node that joins does not know the cluster's id yet, so its other fields are not checked. */
+    if (follow->cluster.len == 0) return NULL;
     struct listen_address address;
     const char *problem;
     if (!listen_parse_peer(follow->url, &address, &problem)) return "url is not the address of a broker";

@@ -154,8 +154,8 @@ static void send_reply(struct call *call, struct message *reply) {
 static bool has_room(const struct rpc *rpc, size_t charge) {
     size_t charged = atomic_load(&rpc->charged);
     size_t expected = atomic_load(&rpc->expected);
-    if (expected > rpc->budget / 2)
-        expected = rpc->budget / 2; /* the bytes reserved for replies are counted as at most half of the budget */
+    /* The bytes reserved for replies are counted as at most half of the budget. */
+    if (expected > rpc->budget / 2) expected = rpc->budget / 2;
     if (charged != charge && charged + expected + door_held(rpc->needs.door) > rpc->budget) return false;
     return atomic_load(&rpc->busy) <= RPC_CONTEXTS - RPC_CONTEXTS_RESERVED;
 }

@@ -29,8 +29,8 @@ static const char *of_node(const struct node *node, char buffer[READINESS_TEXT_S
         char primary[CONFIG_TEXT_SIZE];
         if (!atomic_load(&node->follows))
             return "undecided: no node of the pair leads, or this node does not know the leader yet";
-        node_primary((struct node *)node,
-                     primary); /* the cast from const is safe, because node_primary only locks a mutex */
+        /* The cast from const is safe, because node_primary only locks a mutex. */
+        node_primary((struct node *)node, primary);
         snprintf(buffer, READINESS_TEXT_SIZE, "follower: the primary is %.900s",
                  primary[0] != '\0' ? primary : "unknown");
         return buffer;

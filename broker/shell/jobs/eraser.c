@@ -108,8 +108,8 @@ static bool has_tails(const struct eraser_needs *needs) {
     struct quarantine quarantine = quarantine_of(needs);
     struct quarantine_tail *tails;
     size_t count;
-    if (quarantine_list(&quarantine, &tails, &count) != 0)
-        return true; /* true, so that the erasure in the tails follows and reports the error */
+    /* True, so that the erasure in the tails follows and reports the error. */
+    if (quarantine_list(&quarantine, &tails, &count) != 0) return true;
     free(tails);
     return count > 0;
 }
@@ -226,8 +226,8 @@ static bool erase_archived(struct eraser *eraser, Tarry__Redaction *const *redac
     char quoted[LOGFMT_VALUE_SIZE];
     const char *sentence = NULL;
     int error = archivist_check(eraser->needs.archivist, &sentence);
-    if (error == ARCHIVE_NOT_OURS)
-        return true; /* another broker's archive contains none of this broker's contents, so nothing is to be erased */
+    /* Another broker's archive contains none of this broker's contents, so nothing is to be erased. */
+    if (error == ARCHIVE_NOT_OURS) return true;
     if (error == 0 && (error = erase_in_files(eraser, redactions, count)) != 0) sentence = storage_error(error);
     if (error != 0 && logfmt_allowed(&failure_limit))
         logfmt("archive_unerased", "reason=%s", logfmt_quote(sentence, quoted));

@@ -96,8 +96,8 @@ static bool has_epoch(const struct log_epochs *epochs, uint32_t epoch) {
  * frame, although it has reported all its epochs back to the beginning of this log. */
 static bool is_retired(const struct log_epochs *own, const struct log_epochs *others, uint64_t common) {
     if (own->start == LOG_POSITION_FIRST || own->count == 0) return false;
-    bool is_all = others->count <
-                  FOLLOW_EPOCHS_MAX; /* true: the other node has reported all its epochs; false: only its newest ones */
+    /* True: the other node has reported all its epochs; false: only its newest ones. */
+    bool is_all = others->count < FOLLOW_EPOCHS_MAX;
     bool is_told = others->start < own->start || (is_all && others->start == own->start);
     return common < own->start || (is_told && !has_epoch(others, own->items[0].epoch));
 }

@@ -14,9 +14,9 @@ bool leader_clock_hear(struct leader_clock *clock, struct instant now, uint64_t 
     clock->now = now;
     clock->boot_ns = boot_ns;
     uint64_t steady_ns = steady_at_boot(clock);
-    bool is_ahead = clock->noted_steady_ns >
-                    steady_ns; /* if this process started again, its clock would continue from the note and be ahead of
-                                  the leader's, so tasks would be delivered too early (TIME-1) */
+    /* If this process started again, its clock would continue from the note and be ahead of the leader's, so tasks
+     * would be delivered too early (TIME-1). */
+    bool is_ahead = clock->noted_steady_ns > steady_ns;
     bool is_behind = steady_ns > clock->noted_steady_ns + LEADER_CLOCK_BEHIND_MAX_MS * NS_PER_MS;
     if (!is_first && !is_ahead && !is_behind) return false;
     uint64_t slack_ns = LEADER_CLOCK_SLACK_MS * NS_PER_MS;

@@ -18,9 +18,9 @@
 struct missed_redactions {
     struct blocking_rpc *blocking_rpc;
     Tarry__FrameBody *kept; /* redactions of an earlier snapshot that are not carried out yet; NULL: none */
-    Tarry__Record **
-        records; /* redactions of an earlier snapshot, which `kept` owns, followed by the redactions of this snapshot */
-    size_t own;  /* index of the first record of this snapshot */
+    /* Redactions of an earlier snapshot, which `kept` owns, followed by the redactions of this snapshot. */
+    Tarry__Record **records;
+    size_t own; /* index of the first record of this snapshot */
     size_t count;
     size_t room;
 };

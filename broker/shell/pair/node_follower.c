@@ -374,8 +374,8 @@ static bool take_answer(struct node *node, struct message *answer) {
     size_t size = message_size(answer);
     enum peer_proof proof = peer_check_reply(node->needs.peer_key, &following->requester, data, size);
     if (proof == PEER_STALE) return false;
-    if (following->half.has_left)
-        return true; /* this node has announced its stop, and any answer means that the announcement has arrived */
+    /* This node has announced its stop, and any answer means that the announcement has arrived. */
+    if (following->half.has_left) return true;
     if (proof != PEER_RIGHT) {
         take_unproved(node, data, size);
         return true;

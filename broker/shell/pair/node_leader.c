@@ -223,9 +223,8 @@ static void publish(struct node *node) {
     uint64_t committed = pair_committed(&node->pair);
     if (committed > atomic_load(&node->may_index)) {
         atomic_store(&node->may_index, committed);
-        if (!node->leading.half.began)
-            inbox_nudge(needs->inbox); /* wake the core, which may wait until the index has these records before it
-                                          begins to lead */
+        /* Wake the core, which may wait until the index has these records before it begins to lead. */
+        if (!node->leading.half.began) inbox_nudge(needs->inbox);
     }
     if (!node->leading.half.began || committed <= atomic_load(&node->committed)) return;
     atomic_store(&node->committed, committed);

@@ -39,8 +39,8 @@ static int try_connect(int fd, const struct addrinfo *to, int wait_ms) {
     else if (poll(&ready, 1, wait_ms) <= 0)
         error = ETIMEDOUT;
     else
-        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error,
-                   &size); /* the call's result is not checked, because getsockopt does not fail for a socket */
+        /* The call's result is not checked, because getsockopt does not fail for a socket. */
+        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
     return error;
 }
 

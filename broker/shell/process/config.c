@@ -171,8 +171,8 @@ struct option {
 
 enum {
     COMMAND_LINE_ONLY = 1, /* not allowed in the file of --config */
-    NO_BEHAVIOUR =
-        2 /* the option names a place (directory, address), or is for a single start, so config_print omits it */
+    /* The option names a place (directory, address), or is for a single start, so config_print omits it. */
+    NO_BEHAVIOUR = 2
 };
 
 #define FIELD(name) offsetof(struct config, name)

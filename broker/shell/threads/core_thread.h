@@ -91,8 +91,8 @@ struct core_thread {
     struct core_thread_needs needs;
     pthread_t thread;
     struct batch *batch; /* the batch being filled */
-    const struct index_filter
-        *filter; /* filter of the keys that the index contained at the last CORE_INDEXED or later */
+    /* filter of the keys that the index contained at the last CORE_INDEXED or later */
+    const struct index_filter *filter;
     struct core_turn turn;
     bool has_groups;       /* value that was last reported to the sharer (sharer.h) */
     uint64_t push_version; /* last core_push_version that was reported to the webhook module (pusher.h) */

@@ -225,8 +225,8 @@ static int take_delivery(struct outgoing *outgoing, const struct core_delivery *
     struct instant now = clock_now(needs->clock, NULL); /* time at which the delivery is sent */
     size_t overdue = outgoing_drop_overdue(&contents, now.steady_ns / NS_PER_MS);
     tell_overdue(delivery, overdue);
-    bool is_over =
-        contents.count == 0 && overdue > 0; /* the leases of all tasks have ended, so no task is left to send */
+    /* The leases of all tasks have ended, so no task is left to send. */
+    bool is_over = contents.count == 0 && overdue > 0;
     struct message *message = is_over ? NULL : delivery_message(outgoing, delivery, &contents, now);
     lanes_send(needs->lanes, delivery, message, now.steady_ns);
     return 0;
@@ -516,8 +516,8 @@ void delivery_sender_durable(struct delivery_sender *delivery_sender, uint64_t p
     pthread_mutex_lock(&delivery_sender->mutex);
     if (position > delivery_sender->durable) delivery_sender->durable = position;
     if (delivery_sender->durable >= delivery_sender->awaited) {
-        delivery_sender->awaited =
-            UINT64_MAX; /* no thread waits for a position; a thread that must wait longer sets `awaited` again */
+        /* No thread waits for a position; a thread that must wait longer sets `awaited` again. */
+        delivery_sender->awaited = UINT64_MAX;
         pthread_cond_broadcast(&delivery_sender->grown);
     }
     pthread_mutex_unlock(&delivery_sender->mutex);

@@ -12,8 +12,8 @@ void lone_init(struct lone *lone, struct inbox *inbox, struct core_thread *core_
 }
 
 void lone_post(struct lone *lone, struct item *call, uint64_t from, bool is_alone) {
-    if (door_is_inside(from))
-        from = DOOR_INSIDE; /* all requests of the gateway count as one connection, although each has a different id */
+    /* All requests of the gateway count as one connection, although each has a different id. */
+    if (door_is_inside(from)) from = DOOR_INSIDE;
     bool comes_again = from == lone->from;
     lone->from = from;
     lone->posted++;
