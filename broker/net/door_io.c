@@ -1,13 +1,13 @@
 /* door_io.c: the sockets of connections: epoll, TLS, reading, and the queue of outgoing messages.
  *
- * epoll is level-triggered: it reports bytes that the door leaves in the kernel again. So the door need not note that a
- * paused connection, or one whose turn has ended, still has bytes, and need not read until nothing is left. Only two
- * kinds of bytes are unknown to epoll, and have the list `again`: those in OpenSSL's buffer, and those that door_ws.c
- * did not decode yet.
+ * epoll is level-triggered: it reports a connection again and again while the kernel has bytes for it. So the door may
+ * stop reading a paused connection, or one whose turn has ended, and epoll reports it later. But epoll does not know
+ * bytes in OpenSSL's buffer, or bytes that door_ws.c has not decoded yet. Connections with such bytes are in the list
+ * `again`.
  *
- * Messages of all connections are queued first, and written at the end of the step: many replies of a connection leave
- * with one sendmsg(2), or in one TLS record. A message counts as sent when its last byte is in the kernel, and as not
- * sent if no byte of it was passed on (TRUE-1).
+ * Messages of all connections are queued first, and written at the end of the step: many replies of a connection are
+ * sent with one sendmsg(2), or in one TLS record. A message counts as sent when its last byte is in the kernel, and as
+ * not sent if no byte of it was passed on (TRUE-1).
  *
  * OpenSSL reads and writes the socket itself (SSL_set_fd): a record is in the kernel when SSL_write returns. (With
  * memory BIOs, each record would be copied once more, and the door would have to track which message ends in which

@@ -157,7 +157,7 @@ void tls_identity_free(struct tls_identity *identity) {
 struct tls_stamps tls_stamps(const struct tls_files *files) {
     const char *const paths[] = {files->certificate, files->key, files->client_ca, files->peer_ca};
     struct tls_stamps stamps;
-    memset(&stamps, 0, sizeof(stamps)); /* padding must be 0, because stamps are compared as bytes */
+    memset(&stamps, 0, sizeof(stamps)); /* set the padding to 0, because file_stamps are compared byte by byte */
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         struct stat status;
         if (paths[i][0] == '\0' || stat(paths[i], &status) != 0) continue;

@@ -6,19 +6,22 @@
  *                 └── this node has promised a later epoch ◄───────────────────────────────────────────────┤
  *                                              LEADING ◄── the node that has promised that epoch asks ─────┘
  *
- * The number of an epoch tells which node claims it: node 0 claims even epochs, node 1 odd ones, each once. A promise
- * is a durable floor. It reaches the candidate as the floor of a PAIR_FOLLOW. Only the candidate can choose that
- * number, so no node has that floor by chance.
+ * Node 0 claims even epochs, and node 1 claims odd ones, each epoch once. A node promises an epoch by making the epoch
+ * its durable floor. The candidate learns of the promise by the `floor` of a PAIR_FOLLOW. Only the candidate chooses
+ * this epoch number, so the other node cannot have this floor by chance.
  *
- * Why this is safe: a node whose hard state does not say `alone` has acknowledged nothing that the other lacks. A node
- * that has served alone never promises. So a node that receives a promise has all acknowledged commits. The same holds
- * for a node that leads by an operator's true assertion that the other has not served alone. The hard state says
- * `alone` from before the follower stops counting, until after the follower counts again and has everything.
+ * Why no acknowledged commit is lost: a node whose hard state does not say `alone` has acknowledged nothing that the
+ * other node lacks. A node that has served alone never promises. So a node that receives a promise has all acknowledged
+ * commits. A node that leads by an operator's assertion also has them, if the other node has really not served alone.
+ * The leader sets `alone` before it stops waiting for the follower. It clears `alone` only when it waits for the
+ * follower again and the follower has the whole log.
  *
- * All of this is about disks. If the other node returns with a new disk, that disk has nothing, and the former disk may
- * have acknowledged commits alone. This node then neither promises nor claims until an operator decides (F-29).
+ * This reasoning holds only while both nodes keep their disks. If the other node returns with a new, empty disk, its
+ * former disk may have acknowledged commits alone. This node then neither promises nor claims until an operator decides
+ * (F-29).
  *
- * Without an operator's command, no node stops counting and none is promoted. No decision depends on a clock. */
+ * Without an operator's command, the leader never stops waiting for its follower, and no node is promoted. No decision
+ * depends on a clock. */
 #include "pair_parts.h"
 
 /* Returns the next epoch that this node may claim, above each epoch that it knows. */

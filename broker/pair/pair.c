@@ -4,8 +4,9 @@
  *      │                                                                                               ▼
  *      └─ the record names this node, or there is no record ──────────────────────────► FENCING ► CANDIDATE ► LEADING
  *
- * candidacy.c has the steps from FENCING to LEADING; leading.c and following.c have those roles. Without a coordinator
- * (operator.c) there is no LOOKING: a node starts as a follower that has no answer from a leader yet. */
+ * candidacy.c has the steps from FENCING to LEADING; leading.c has the role LEADING, and following.c the role
+ * FOLLOWING. Without a coordinator (operator.c) the role LOOKING is not used: a node starts as a follower that has no
+ * answer from a leader yet. */
 #include "pair.h"
 
 #include <assert.h>

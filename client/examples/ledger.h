@@ -1,10 +1,12 @@
-/* ledger.h: independent record of the demonstration. It has the shop's actions and the replies it got, and checks
- * each order:
+/* ledger.h: independent record of the demonstration. It records what the shop did and which replies it got. It finds
+ * these faults of an order:
  *
- *   - early: closed before its limit had passed since it was placed
- *   - broken: closed although its payment had been accepted (a cancel answered "cancelled, deliveries 0")
- *   - lost: neither paid nor closed in the end
- *   - duplicate: closed more than once, which at-least-once delivery allows (a consumer died between work and ack)
+ *   - early: the order was closed before its time limit had passed
+ *   - broken: the order was closed although its payment had been accepted. The shop accepts a payment if the reply to
+ *     the cancel says "cancelled" with 0 deliveries.
+ *   - lost: the order was neither paid nor closed in the end
+ *   - duplicate: the order was closed more than once. At-least-once delivery allows this: a consumer may die after its
+ *     work and before the ack.
  *
  * Times are CLOCK_MONOTONIC in microseconds, which all processes of a machine share. Thread-safe. */
 #ifndef LEDGER_H

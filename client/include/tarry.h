@@ -276,23 +276,23 @@ struct tarry_source {
     uint64_t position; /* log position of a follower's answer; 0 for a primary's, which is current */
 };
 
-/* Settings of one call that differ from the client's defaults: the only way to give a call a deadline, or an answer a
- * limit of age. It is the member `call` of the call's options, or the argument `call` of a function without options,
- * which copies it; NULL means all defaults.
+/* Settings of one call that replace the client's defaults: the call's timeout, and how old its answer may be. The
+ * struct is the member `call` of a function's options. A function without options has an argument `call`, which it
+ * copies; NULL means all defaults.
  *
  * A follower (tarry_options.follower_reads) answers from its own data, which may be old. `at_least` and
  * `staleness_ms` limit their age. Operations ignore both fields.
  *
- *   at_least      The answer contains all changes below this log position, for example tarry_result.position. A
- *                 program that passes it on reads its own writes at any node, also from another process. If the
- *                 follower lacks changes, the call waits until its deadline. Then it fails with TARRY_BEHIND, and
- *                 the message has the follower's position. A primary whose log ends before the position refuses at
- *                 once with TARRY_BEHIND.
+ *   at_least      The answer contains all changes below this log position, for example tarry_result.position. With
+ *                 the position of its last write, a program reads its own writes at any node, also from another
+ *                 process. If a follower lacks changes, the call waits until its deadline. Then it fails with
+ *                 TARRY_BEHIND, and the message has the follower's position. If the log of a primary ends before the
+ *                 position, the call fails at once with TARRY_BEHIND.
  *   staleness_ms  The answer contains all changes that were acknowledged more than this long before the request
  *                 reached the node. A follower proves this by its own clock, from the time of its last request to
- *                 the primary. If necessary it sends another one. A follower without contact to its primary refuses
- *                 with TARRY_TOO_OLD within 0.5 s. A primary always has current data: it answers once it has
- *                 confirmed that it still leads.
+ *                 the primary. If that is too long ago, it sends a new request. A follower without contact to its
+ *                 primary refuses with TARRY_TOO_OLD within 0.5 s. A primary always has current data: it answers
+ *                 once it has confirmed that it still leads.
  *
  * A position belongs to the log of one cluster. A forced promotion, or an unplanned one in asynchronous mode, may
  * lose the end of the log. A position in the lost part is meaningless.

@@ -72,10 +72,10 @@ struct tarry_audit_options {
     /* Skip frames that contain only changes of other tasks. A task by key means all tasks that ever had this key in
      * this queue. NULL: skip none. The broker applies this filter; the program must do any other filtering itself. */
     const struct tarry_ref *task;
-    /* Requirements for each page request. With at_least, all frames below that log position are returned if they match.
-     * While the follower lacks frames, tarry_audit_next waits; after the client's timeout_ms it returns TARRY_BEHIND,
-     * and the call may be repeated. For staleness_ms it may return TARRY_TOO_OLD. timeout_ms must be 0: an audit waits
-     * for `wait_ms` of tarry_audit_next. */
+    /* Requirements for each request of a result page. `at_least`: all frames below this log position that match are
+     * returned. While a follower lacks frames, tarry_audit_next waits; after the client's timeout_ms it returns
+     * TARRY_BEHIND, and may be called again. `staleness_ms`: if the follower's data are too old, tarry_audit_next
+     * returns TARRY_TOO_OLD. `timeout_ms` must be 0, because tarry_audit_next has `wait_ms` instead. */
     struct tarry_call call;
     uint64_t reserved[6]; /* for later versions; must be 0 */
 };
@@ -88,11 +88,12 @@ typedef struct tarry_audit tarry_audit;
 TARRY_API TARRY_MUST_USE int tarry_audit_open(tarry_client *client, const struct tarry_audit_options *options,
                                               tarry_audit **out_audit);
 
-/* Returns the next durable frame, in log order. Waits up to wait_ms for it. wait_ms 0: returns only a frame that has
- * arrived already, and requests more; TARRY_FOREVER: no limit. TARRY_E_NOTHING: no frame arrived within wait_ms;
- * call again. `out_message` may be NULL.
+/* Returns the next durable frame, in log order. Waits up to wait_ms for it. With wait_ms 0 it does not wait: it returns
+ * only a frame that has arrived already, and requests more. TARRY_FOREVER: no limit. TARRY_E_NOTHING: no frame arrived
+ * within wait_ms; call again. `out_message` may be NULL.
  *
- *   TARRY_E_END    no more frames: all that were durable at the first request were returned; never with `follow`
+ *   TARRY_E_END    there are no more frames: all frames that were durable at the first request have been returned;
+ *                  never with `follow`
  *   TARRY_E_GAP    frames are missing here: retired, pruned, or damaged in the archive. `out_message` has the
  *                  positions and the reason. The next call continues after them.
  *   TARRY_E_WOKEN  another thread called tarry_audit_wake

@@ -89,9 +89,9 @@ struct tarry_consumer_options {
 TARRY_API TARRY_MUST_USE int tarry_consumer_open(tarry_client *client, const struct tarry_consumer_options *options,
                                                  tarry_consumer **out_consumer, char out_message[TARRY_MESSAGE_SIZE]);
 
-/* Waits up to wait_ms for the next delivery. wait_ms 0: returns only a delivery that has arrived already;
- * TARRY_FOREVER: no limit. The caller frees *out_task, however it settles the lease. Several threads may call this
- * on one consumer.
+/* Waits up to wait_ms for the next delivery. With wait_ms 0 it does not wait, and returns only a delivery that has
+ * arrived already. TARRY_FOREVER: no limit. The caller frees *out_task, however it settles the lease. Several threads
+ * may call this on one consumer.
  *
  *   TARRY_E_NOTHING   no delivery arrived within wait_ms
  *   TARRY_E_WOKEN     another thread called tarry_consumer_wake
@@ -125,18 +125,18 @@ enum tarry_close_flag {
 /* Closes and frees the consumer. NULL is allowed. Tasks that are not freed yet stay valid. `flags`: bits of enum
  * tarry_close_flag, or 0.
  *
- * It stops the handler's thread after the handler's current task. Then it waits for the answers to verdicts,
- * releases the tasks that were not handed out, and ends the session. `settled` has been called for every verdict
- * before this returns. Tasks that were handed out and not settled become ready at once and are charged an attempt,
+ * The function stops the handler's thread after the handler's current task. Then it waits for the answers to verdicts,
+ * releases the tasks that were not handed out, and ends the session. `settled` has been called for every verdict before
+ * the function returns. Tasks that were handed out and not settled become ready at once and are charged an attempt,
  * unless TARRY_KEEP_LEASES is set.
  *
- * After the handler has returned, this takes at most the timeout of `call`, or of the client. It may take twice that
- * if the last verdict found the client's queue full. A verdict without an answer by then is reported as
- * TARRY_E_TIMEOUT.
+ * After the handler has returned, the function takes at most the timeout of `call`, or of the client. It may take twice
+ * that if the last verdict found the client's queue full. If a verdict has no answer when the function returns,
+ * `settled` gets TARRY_E_TIMEOUT for it.
  *
- * TARRY_E_CALLBACK (from its handler or a completion callback), TARRY_E_FORKED: nothing was done. Any other code:
- * the consumer is closed and freed, but the broker has not confirmed it. The broker delivers its unsettled tasks
- * again after it has missed its heartbeats. */
+ * TARRY_E_CALLBACK (from its handler or a completion callback), TARRY_E_FORKED: nothing was done. Any other code: the
+ * consumer is closed and freed, but the broker has not confirmed it. Without heartbeats from the consumer, the broker
+ * soon ends the session and delivers the unsettled tasks again. */
 TARRY_API int tarry_consumer_close(tarry_consumer *consumer, uint32_t flags, const struct tarry_call *call);
 
 #ifdef __cplusplus

@@ -2,9 +2,9 @@
  * (ONCE-1). Part of tarry.h, which includes it and has the rules on units, errors and threads.
  *
  * The broker remembers the reply to a commit under the commit's producer and sequence numbers, also after its own
- * crashes and failovers. It forgets them after 24 hours without a commit of that producer, or when 16,384 newer
- * producers have replaced it. When an outcome is unknown, the library stops using that producer, so that its replies
- * are kept.
+ * crashes and failovers. It deletes the replies of a producer after 24 hours without a commit of that producer, or when
+ * 16,384 other producers have sent commits since. After an unknown outcome, the library uses a new producer for further
+ * commits, so that the broker keeps the replies of the old one.
  *
  * After TARRY_E_TIMEOUT, TARRY_E_CLOSED or TARRY_FAILED, in the same process:
  *
@@ -73,9 +73,9 @@ TARRY_API TARRY_MUST_USE int tarry_commit_resume(tarry_commit *commit, const str
 TARRY_API TARRY_MUST_USE int tarry_result_commit_id(tarry_client *client, const struct tarry_result *result,
                                                     struct tarry_commit_id *out_id);
 
-/* Asks the broker for the outcome of the commit with this name. Returns what tarry_commit_run returned, or would
- * have returned, for it, with the same results. `commit` owns the results until its next run, ask, clear or free.
- * `commit` may be any commit of this client without operations. Otherwise:
+/* Asks the broker for the outcome of the commit with the name `id`. If the commit took effect or was refused, returns
+ * the code and the results that tarry_commit_run returned, or would have returned, for it. `commit` stores the results
+ * until its next run, ask, clear or free; it may be any commit of this client that has no operations. Other codes:
  *
  *   TARRY_E_ABANDONED  the commit never arrived; the broker will refuse it from now on; nothing was done
  *   TARRY_FORGOTTEN    the broker does not remember it: whether it took effect is unknown

@@ -29,10 +29,9 @@ struct disk_space {
 void disk_space_init(struct disk_space *disk_space, const char *path, uint64_t segment_size, struct disk *out_disk);
 /* Returns the free and total bytes of the file system; 0: not known. Any thread. */
 void disk_space_look(const struct disk_space *disk_space, uint64_t *out_free, uint64_t *out_bytes);
-/* Returns NULL if the disk has space for new tasks of up to `size` bytes of log at `position`, where the core puts its
- * next frame. (The position may be ahead of the log's end.) Otherwise returns the reason of the refusal: the disk is
- * nearly full, or the log's next segment is still being made. The core never waits for the segment. Core thread only.
- */
+/* Returns NULL if new tasks may use up to `size` bytes of log at `position`, where the core puts its next frame.
+ * `position` may be ahead of the log's end. Otherwise returns the reason why new tasks must be refused. Either the disk
+ * is nearly full, or the log's next segment is not ready; the core never waits for it. Core thread only. */
 const char *disk_space_refusal(struct disk_space *disk_space, struct log *log, uint64_t position, uint64_t size);
 /* Returns whether at least half of the disk reserve remains after `size` bytes are written. For writers that later free
  * space. Any thread. */
