@@ -1,8 +1,8 @@
 /* door_turn.h: how long one connection may use the door's thread before other connections get their turn (CALM-1).
  *
- *   bytes arrive    ─► door_turn_begin ─► door_turn_goes_on … ─► door_turn_end ─┬─► all done
+ *   bytes arrive ────► door_turn_begin ─► door_turn_goes_on … ─► door_turn_end ─┬─► all done
  *                            │ must queue                                       └─► more to do: the queue
- *                            └────────────────────────────────────────────────────► (by principal) ─► the callback `turn`
+ *                            └────────────────────────────────────────────────────► (by principal) ─► `turn`
  *
  * A connection whose last turn was long must queue before its next turn. The queue gets DOOR_ROUND_US of each
  * event-loop round, and serves principals round robin. So one principal delays another principal's request by at most

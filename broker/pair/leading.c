@@ -177,8 +177,7 @@ void leading_record(struct pair *pair, bool is_newer, struct pair_effects *out) 
         pair_end(pair, "another node leads", out);
     } else if (pair->change == PAIR_NO_CHANGE) {
         return;
-    } else if (is_newer) { /* the record is newer, so the compare-and-set that was under way has succeeded or can no
-                              longer succeed */
+    } else if (is_newer) { /* the compare-and-set that was under way has succeeded, or cannot succeed any more */
         leading_changed(pair, out);
     } else {
         change(pair, pair->change,

@@ -111,7 +111,7 @@ struct node_news {
     struct batch **batches_last;
     uint64_t written; /* end of the sync thread's writes */
     uint64_t frames;  /* number of frames before `written` since this node leads */
-    bool moved;       /* true: `written` has grown since the pair thread last took the news */
+    bool moved;       /* true: `written` has grown since the pair thread last read this struct */
     uint64_t durable;
     struct message *answer; /* answer to this node's newest question */
     bool answered;          /* the newest question is finished: `answer` is its answer, or NULL if none will come */
