@@ -212,8 +212,8 @@ struct listener {
     const struct door_stream_calls *speaks;
 };
 
-/* Maximum number of requesters inside the broker (DOOR_INSIDE) whose end is not yet reported. Each open request and
- * each lane has one requester. */
+/* Size of `inside_ends`: the requesters inside the broker (DOOR_INSIDE) that will get no message, until `inside`
+ * reports this with NULL. Each open request and each lane has one requester. */
 #define DOOR_INSIDE_ENDS 4096u
 
 struct door {

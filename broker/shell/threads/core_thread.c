@@ -482,7 +482,7 @@ static void take_item(struct core_thread *core_thread, struct item *item) {
 static void refuse_call(struct core_thread *core_thread, struct call *call) {
     bool pooled = call->engine_request.event.request.pooled;
     end_request(core_thread, &call->engine_request);
-    if (pooled) /* a request of an HTTP client gets NOT_PRIMARY; node_admits gives the reason */
+    if (pooled) /* a request of the gateway gets NOT_PRIMARY; node_admits gives the reason */
         call->answer(call, node_pack_refusal(core_thread->needs.node, handing_over));
     else
         answer_refusal(call, TARRY__CODE__BUSY, handing_over);
