@@ -107,8 +107,8 @@ static void own_name(const char *path, char *out, size_t size) {
     snprintf(out, size, "%.*s", (int)(length - from), path + from);
 }
 
-/* Logs event=founded_beside if a data directory lies beside `path`, which has just been founded. Checks none if all
- * users may write to the parent (/tmp), because the directories there belong to others. */
+/* Logs event=founded_beside if another data directory lies beside `path`, which has just been founded. Does nothing if
+ * all users may write to the parent directory (/tmp), because the directories in it may belong to others. */
 static void neighbours_tell(const char *path) {
     char parent[PATH_SIZE], own[PATH_SIZE], sentence[3 * PATH_SIZE], quoted[LOGFMT_VALUE_SIZE], dir[LOGFMT_VALUE_SIZE];
     struct search search = {.parent = parent, .own = own};
