@@ -7,7 +7,7 @@
 
 #include "tarry_limits.h"
 
-/* The error sentences contain these limits as text. */
+/* The error sentences of this file contain the following limits as text. */
 _Static_assert(QUEUE_NAME_SIZE_MAX == 128 && KEY_SIZE_MAX == 255, "sentences");
 _Static_assert(ATTRIBUTES_MAX == 64 && ATTRIBUTE_NAME_SIZE_MAX == 128 && ATTRIBUTE_VALUE_SIZE_MAX == 4096, "sentences");
 _Static_assert(CONTENT_OVERHEAD_MAX == 65536 && PROPERTIES_SIZE_MAX == 65536 && PRIORITY_COUNT == 10, "sentences");
@@ -208,7 +208,7 @@ const char *check_content(const void *content, size_t size, uint32_t payload_max
     struct span in = {content, size};
     struct span names[ATTRIBUTES_MAX];
     size_t count = 0;
-    struct span parts[FIELD_PROPERTIES + 1] = {{NULL, 0}}; /* payload and properties */
+    struct span parts[FIELD_PROPERTIES + 1] = {{NULL, 0}}; /* the content's payload and properties, by field number */
     *out_too_large = true;
     /* Checks the size before it reads the Content, to limit the time of the reading. */
     if (size > (size_t)payload_max + CONTENT_OVERHEAD_MAX + PROPERTIES_SIZE_MAX)

@@ -14,14 +14,14 @@
 /* Checks a queue name: 1 … QUEUE_NAME_SIZE_MAX bytes of UTF-8, without control characters and without blanks at the
  * ends. */
 const char *check_queue_name(const char *name);
-/* True: the name begins with QUEUE_RESERVED_PREFIX, so the queue is the broker's own. No client, in any role, may
- * schedule, read, lease, settle, move, cancel, purge, pause, configure or delete there. Clients see only its numbers
- * (queues, stats, calendar, metrics) and its frames in the audit. broker/access checks queues that a request names;
- * broker/core checks tasks that it names by id. */
+/* Returns true if the name begins with QUEUE_RESERVED_PREFIX. Such a queue is the broker's own. No client, in any role,
+ * may schedule, read, lease, settle, move, cancel, purge, pause, configure or delete in a reserved queue. Clients see
+ * only the numbers of such a queue (queues, stats, calendar, metrics), and its frames in the audit. broker/access
+ * checks the queue that a request names. broker/core checks the queue of a task that a request names by id. */
 bool queue_is_reserved(const char *name);
-/* True: the queue name or key is "." or "..". Clients may not schedule such a task or set such a queue's policy.
- * Reason: HTTP clients remove these parts from a path with the part before them, so `/v1/queues/../tasks/1` would
- * name another task. Existing tasks and queues with such names stay usable. */
+/* Returns true if the queue name or key is "." or "..". Clients may not schedule such a task or set such a queue's
+ * policy, because HTTP clients normalise paths: they shorten `/v1/queues/../tasks/1` to `/v1/tasks/1`, which is another
+ * resource. Existing tasks and queues with such names stay usable. */
 bool name_is_dots(const void *name, size_t size);
 /* Checks a key: 0 … KEY_SIZE_MAX bytes of UTF-8 without control characters. */
 const char *check_key(const void *key, size_t size);
@@ -33,8 +33,8 @@ const char *check_space(const char *space);
 /* Checks an operation of a commit, with its Content. `*out_code`: INVALID, TOO_LARGE or UNSUPPORTED. */
 const char *check_op(const Tarry__Op *op, uint32_t payload_max, Tarry__Code *out_code);
 /* Keys of occurrences: recur:NAME@2026-11-28T09:00:00+08:00 (docs/RECURRING.md). Only the broker itself creates tasks
- * with such keys. Otherwise a client's task could have the key of an occurrence before the recurrence exists, and two
- * live tasks would have one key (KEEP-1): the core could see that only if it read the index for each occurrence. */
+ * with such keys. Otherwise a client's task could have the key of a later occurrence, and two live tasks would have one
+ * key (KEEP-1). The core could detect such a conflict only by reading the index for each occurrence. */
 #define OCCURRENCE_PREFIX "recur:"
 #define OCCURRENCE_PREFIX_SIZE (sizeof(OCCURRENCE_PREFIX) - 1)
 /* Returns the size of NAME; 0: the key is not that of an occurrence. */
@@ -64,7 +64,7 @@ enum text_kind {
 
 enum text_kind check_text(const void *text, size_t size);
 
-/* Sentences that mean TOO_LARGE. Callers compare their addresses. */
+/* Error sentences with the code TOO_LARGE. A caller recognises them by pointer, not by text. */
 extern const char check_name_long[];
 extern const char check_key_long[];
 

@@ -26,7 +26,8 @@ static const char *check_when(const Tarry__When *when) {
     case TARRY__WHEN__KIND__DELAY:
         return when->ms <= DUE_AHEAD_MAX_MS ? NULL : "delay is longer than ten years (3653 days)";
     case TARRY__WHEN__KIND__AT:
-        return NULL; /* valid, because a time in the past is allowed, and the limit for the future needs a clock */
+        return NULL; /* Every time is valid: a past time is allowed, and this function has no clock to check a limit for
+                        the future */
     default:
         return "the kind of time (when.kind) is unknown";
     }
@@ -60,7 +61,7 @@ static const char *check_lease_ms(uint64_t lease_ms) {
     return lease_ms <= LEASE_MAX_MS ? NULL : "lease_ms must be at most 24 hours";
 }
 
-/* Checks the task's own settings (OWN-1). */
+/* Checks the settings that a task has itself instead of its queue's policy (OWN-1). */
 static const char *check_own(const Tarry__Schedule *schedule) {
     if (schedule->max_attempts > TASK_ATTEMPTS_MAX) return "max_attempts of a task must be at most 10000";
     if (schedule->backoff_ms > BACKOFF_MAX_MS) return "backoff_ms must be at most 30 days";
@@ -79,7 +80,7 @@ static const char *check_schedule(const Tarry__Schedule *schedule) {
     if (problem == NULL) problem = check_when(schedule->when);
     if (problem != NULL) return problem;
     if (schedule->priority >= PRIORITY_COUNT) return priority_high;
-    /* For an expires_ms up to this limit, a saturated sum of due and expires does no harm. */
+    /* The same limit as for delays. The later sum of due time and expires_ms saturates, so it does not overflow. */
     if (schedule->expires_ms > DUE_AHEAD_MAX_MS) return "expires_ms is longer than ten years (3653 days)";
     problem = check_own(schedule);
     if (problem != NULL) return problem;
@@ -154,8 +155,8 @@ static const char *check_policy_push(const char *url) {
     return check_push_url(url);
 }
 
-/* Checks the filter's size and characters. The core checks its grammar, because the error message for it names the
- * byte. */
+/* Checks the filter's size and characters. The core checks the filter's grammar, because that error message contains
+ * the position of the wrong byte, and a check can only return a constant sentence. */
 static const char *check_policy_filter(const char *filter) {
     _Static_assert(FILTER_SIZE_MAX == 512, "the sentence below");
     const size_t size = strnlen(filter, FILTER_SIZE_MAX + 1);
@@ -164,7 +165,8 @@ static const char *check_policy_filter(const char *filter) {
 }
 
 static const char *check_policy_field(const Tarry__Policy *policy, const char *field) {
-    /* The unsigned comparison with a lower limit of 0 is intended. -Wtype-limits would warn about it in plain code. */
+    /* value_min is a variable, because -Wtype-limits would warn about comparing an unsigned value with the constant 0.
+     */
 #define POLICY_NUMBER(name, word, option, kind, least, most, range, preset, argument, help)                            \
     if (strcmp(field, #name) == 0) {                                                                                   \
         uint64_t value = policy->name, value_min = (least), value_max = (most);                                        \

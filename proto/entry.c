@@ -53,8 +53,8 @@ enum entry_kind entry_kind_find(const char *name) {
     return 0;
 }
 
-/* Returns the kind of a cause from `first` to `last`; 0 for any other cause, which no broker writes into such a record.
- */
+/* Converts a cause to the kind of entry with the same number, if the cause lies in `first` … `last`. Returns 0 for any
+ * other cause, which no broker writes into such a record. */
 static enum entry_kind kind_of_cause(Tarry__Cause cause, Tarry__Cause first, Tarry__Cause last) {
     return cause >= first && cause <= last ? (enum entry_kind)cause : 0;
 }
@@ -171,7 +171,8 @@ bool entry_is_asked(const struct entry *entry) {
     case ENTRY_EXPIRED:
         return false;
     case ENTRY_DEAD:
-        /* Only a client's nack has a producer. Without one, a lost lease used up the attempts. */
+        /* A nack by a client has a producer. A frame without a producer records that a lost lease used up the attempts.
+         */
         return entry->body->producer != 0;
     case ENTRY_PRODUCER_END:
         return !entry->record->producer_end->idle;
@@ -192,7 +193,7 @@ bool entry_late_ms(const struct entry *entry, uint64_t *out) {
     if (entry_kind(entry) != ENTRY_LEASED || entry_task(entry) == NULL) return false;
     const Tarry__TaskPut *put = entry->record->put;
     const Tarry__Task *task = put->task;
-    /* From this time on, the task could have been delivered. */
+    /* the earliest time at which the task could have been delivered */
     uint64_t from_ms = task->due_ms > task->scheduled_ms ? task->due_ms : task->scheduled_ms;
     if (put->before_delivered_ms != 0 && put->before_delivered_ms >= task->due_ms) return false;
     *out = task->delivered_ms > from_ms ? task->delivered_ms - from_ms : 0;

@@ -95,11 +95,12 @@ bool entry_is_end(const struct entry *entry);
 bool entry_is_asked(const struct entry *entry);
 /* Returns the due time that the record replaced; 0: none. */
 uint64_t entry_due_before_ms(const struct entry *entry);
-/* Sets *out to the delay of the delivery after the due time (or after the schedule, if that was later). False: the
- * record is no delivery, or the task was delivered before with the same due time, so the delay is meaningless. */
+/* Sets *out to the delay from the due time to the delivery. For a task that was due when it was scheduled, the delay
+ * counts from the schedule. Returns false if the record is no delivery, or if the task was delivered earlier with the
+ * same due time. */
 bool entry_late_ms(const struct entry *entry, uint64_t *out);
-/* For a lease ahead of time, returns when its delivery is sent. 0: the delivery is sent at once (broker/core/ahead.h).
- */
+/* Returns the time at which the delivery of a lease leaves, if the lease was recorded before the due time
+ * (broker/core/ahead.h). 0: the delivery leaves at once. */
 uint64_t entry_leaves_ms(const struct entry *entry);
 /* Returns the reason of a nack or a dead letter, usually UTF-8; empty: none. */
 ProtobufCBinaryData entry_reason(const struct entry *entry);

@@ -49,8 +49,8 @@ static void frame_head_encode(const struct frame_header *header, uint16_t flags,
     put_u64(out + AT_BLOB_SUM, blob_sum);
 }
 
-/* Computes header_sum as if the erased flag were 0. So the flag can be set later by writing a single byte, which
- * cannot be torn. */
+/* Computes header_sum with the erased flag taken as 0, so header_sum stays valid when an erasure sets that flag later.
+ * The erasure writes a single byte, so a power failure cannot leave half of the write. */
 static uint64_t header_sum(const uint8_t in[AT_HEADER_SUM]) {
     uint8_t bytes[AT_HEADER_SUM];
     memcpy(bytes, in, sizeof(bytes));

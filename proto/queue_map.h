@@ -11,7 +11,7 @@ struct queue_map_item {
     uint32_t number;
     void *value;
 };
-struct queue_map {                /* queue_map: all zero means empty */
+struct queue_map {                /* map from queue numbers to values; a zeroed struct is an empty map */
     struct queue_map_item *items; /* the items, sorted by queue number */
     size_t count;
     size_t room;
@@ -28,8 +28,8 @@ bool queue_map_put(struct queue_map *map, uint32_t number, void *value);
 
 /* Adds a name. A number that has a name keeps it. False: out of memory. */
 bool queue_map_learn(struct queue_map *map, uint32_t number, const char *name);
-/* Returns how many numbers (of the present queue and deleted ones) have this name. `out_number`: the highest of
- * them. */
+/* Returns how many queue numbers have this name: that of the present queue, and those of deleted queues. `out_number`:
+ * the highest of these numbers. */
 size_t queue_map_find(const struct queue_map *map, const char *name, uint32_t *out_number);
 
 #endif

@@ -9,8 +9,8 @@
 
 #include "tarry.pb-c.h"
 
-/* Ends a switch over Request.body_case or Op.op_case that has a case for each entry. An unknown number leads to no
- * case. */
+/* Ends a switch over Request.body_case or Op.op_case that has a case for each entry of requests.def. The switch does
+ * nothing for an unknown number. */
 #define REQUEST_UNKNOWN                                                                                                \
     case TARRY__REQUEST__BODY__NOT_SET:                                                                                \
     case _TARRY__REQUEST__BODY__CASE_IS_INT_SIZE:                                                                      \
@@ -23,7 +23,8 @@
 /* ---- requests */
 
 enum request_class {
-    CLASS_QUESTION, /* only reads; a follower and an inspected broker answer it too; Request.at_least applies */
+    CLASS_QUESTION, /* only reads. A follower and a broker in inspection mode (tarryd --inspect) answer such a request,
+                       too. Request.at_least applies to it */
     CLASS_CHANGE,   /* changes producers, tasks or queues */
     CLASS_SESSION,  /* concerns a consumer's session */
     CLASS_LOG,      /* copies the log and the index */
@@ -32,12 +33,12 @@ enum request_class {
 
 enum request_answerer {
     BY_NOBODY,  /* an unknown request */
-    BY_CORE,    /* the core thread, with a struct core_event */
-    BY_LANES,   /* the door (broker/net/door.h), with shell/threads/lanes.h */
-    BY_AUDITOR, /* shell/jobs/auditor.h reads the log */
+    BY_CORE,    /* the core thread answers, and gets the request in a struct core_event */
+    BY_LANES,   /* the door answers (broker/net/door.h), by the functions of shell/threads/lanes.h */
+    BY_AUDITOR, /* the auditor answers from the log (shell/jobs/auditor.h) */
     BY_BACKUP,  /* shell/jobs/backup.h */
-    BY_LEADER,  /* the leader's half of shell/pair/node.h, for the follower */
-    BY_NODE,    /* shell/door/stats.h, in every role of the node */
+    BY_LEADER,  /* the leader answers its follower (shell/pair/node.h) */
+    BY_NODE,    /* the node answers about itself in every role (shell/door/stats.h) */
 };
 
 static inline enum request_answerer request_answerer(const Tarry__Request *request) {
@@ -66,14 +67,14 @@ static inline bool request_is_question(const Tarry__Request *request) {
 
 /* How an operation names its task or queue. */
 enum op_target {
-    NAMES_NOTHING,    /* an unknown operation */
-    NAMES_NEW_TASK,   /* `queue` and `key` of a task that it may create */
-    NAMES_TASK,       /* `task`: a Ref to a live task or a dead letter */
-    NAMES_DEAD_TASK,  /* `task`: a Ref to a dead letter, or with `all` its queue */
+    NAMES_NOTHING,   /* an unknown operation */
+    NAMES_NEW_TASK,  /* `queue` and `key` of a task that it may create */
+    NAMES_TASK,      /* `task`: a Ref to a live task or a dead letter */
+    NAMES_DEAD_TASK, /* `task`: a Ref to a dead letter; if the field `all` is set, a Ref to a queue with dead letters */
     NAMES_PAST_TASKS, /* `task`: a Ref to tasks that have ended */
-    NAMES_LEASE,      /* `id` and `token` */
+    NAMES_LEASE,      /* fields `id` and `token`: a task's id and the lease's fencing token */
     NAMES_QUEUE,      /* `queue` */
-    NAMES_DEFINITION, /* `space` and `name` */
+    NAMES_DEFINITION, /* fields `space` and `name` of a definition */
 };
 
 static inline enum op_target op_target(const Tarry__Op *op) {
@@ -87,7 +88,7 @@ static inline enum op_target op_target(const Tarry__Op *op) {
     return NAMES_NOTHING;
 }
 
-/* Returns the queue that the reference names; NULL: none, or a task by its id. */
+/* Returns the queue that the reference names; NULL: the reference names a task by id, or is missing. */
 static inline const char *queue_of_ref(const Tarry__Ref *ref) {
     return ref != NULL && ref->id == 0 ? ref->queue : NULL;
 }
@@ -104,7 +105,7 @@ static inline uint64_t id_of_ref(const Tarry__Ref *ref) {
 #define QUEUE_OF_NAMES_QUEUE(m) (m)->queue
 #define QUEUE_OF_NAMES_DEFINITION(m) NULL
 
-/* Returns the queue that the operation names; NULL: none, or a task by its id. */
+/* Returns the queue that the operation names; NULL: the operation names a task by id, or no queue. */
 static inline const char *op_queue(const Tarry__Op *op) {
     switch (op->op_case) {
 #define OPERATION(CASE, member, Message, target, ...)                                                                  \
@@ -124,7 +125,7 @@ static inline const char *op_queue(const Tarry__Op *op) {
 #define ID_OF_NAMES_QUEUE(m) 0
 #define ID_OF_NAMES_DEFINITION(m) 0
 
-/* Returns the task id that the operation names; 0: none, or a task by queue and key. */
+/* Returns the task id that the operation names; 0: the operation names a task by queue and key, or no task. */
 static inline uint64_t op_id(const Tarry__Op *op) {
     switch (op->op_case) {
 #define OPERATION(CASE, member, Message, target, ...)                                                                  \

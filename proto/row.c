@@ -3,7 +3,8 @@
 #include "row.h"
 
 #include <string.h>
-#define XXH_STATIC_LINKING_ONLY /* allows the state of a hash on the stack */
+#define XXH_STATIC_LINKING_ONLY /* makes XXH3_state_t a complete type, so that the state of a hash can be on the stack \
+                                 */
 #include <xxhash.h>
 
 #include "bytes.h"
@@ -63,8 +64,7 @@ uint64_t row_hash(const struct row *row) {
     *at++ = row->reason_size;
     at = put_bytes(at, row->key, row->key_size);
     at = put_bytes(at, row->reason, row->reason_size);
-    if (row->serial_size >
-        0) { /* left out without a serial name, so that the hash is the same as before this field existed */
+    if (row->serial_size > 0) { /* a row without a serial name hashes as it did before this field existed */
         *at++ = 1;
         *at++ = row->serial_size;
         at = put_bytes(at, row->serial, row->serial_size);
@@ -86,7 +86,7 @@ uint64_t row_key_hash(uint32_t queue, const void *key, size_t key_size) {
     return XXH3_64bits_withSeed(key, key_size, queue);
 }
 
-/* Takes the task's own settings, which few tasks have. */
+/* Copies the task's own settings, which few tasks have, into the row. Returns false if they exceed a limit. */
 static bool take_own(const Tarry__Task *task, struct row *out) {
     row_set_own(out, task->max_attempts, task->backoff_ms, task->lease_ms);
     return task->max_attempts <= TASK_ATTEMPTS_MAX && task->backoff_ms <= BACKOFF_MAX_MS &&
@@ -181,8 +181,8 @@ uint64_t row_expires_at(const struct row *row) {
 }
 
 static uint64_t overdues_hash(const Tarry__QueuePut *queue) {
-    /* The hash covers the number of judgements and the judgements themselves; each step covers all judgements so far.
-     */
+    /* The hash starts with the number of entries in `overdue`. Each step hashes one entry together with the hash of the
+     * entries before it. */
     uint64_t hash = queue->n_overdue;
     for (size_t i = 0; i < queue->n_overdue; i++) {
         const Tarry__Overdue *overdue = queue->overdue[i];
@@ -263,7 +263,7 @@ uint64_t definition_hash(const Tarry__DefinitionPut *put) {
     at = put_u64(at, XXH3_64bits(put->name.data, put->name.len));
     at = put_u64(at, XXH3_64bits(put->value.data, put->value.len));
     at = put_u64(at, put->version);
-    /* The seed makes the hash differ from that of any other kind of row. */
+    /* The constant is the seed of the hash. It makes this hash differ from that of any other kind of row. */
     return never_zero(XXH3_64bits_withSeed(buffer, (size_t)(at - buffer), 0x646566696e6974u));
 }
 

@@ -59,7 +59,8 @@ struct row {
     uint32_t deliveries;
     uint32_t lease_epoch;
     uint32_t spread_ms; /* how much later than requested the task is due (Policy.spread_ms) */
-    /* The task's own settings, with max_attempts (OWN-1); 0: those of its queue. row_set_own sets them and has_own. */
+    /* Settings of this task that replace those of its queue's policy (OWN-1): max_attempts above, and the following
+     * two. 0: the policy's value holds. Set them with row_set_own, which also sets has_own. */
     uint32_t backoff_ms;
     uint32_t lease_ms;
     uint8_t priority;
@@ -90,7 +91,8 @@ static inline uint32_t state_bit_of(const struct row *row, uint64_t now_ms) {
     return row->due_ms <= now_ms ? STATE_READY : STATE_PENDING;
 }
 
-/* A line: the waiting tasks of one queue, time base and priority. */
+/* Identifies a line: the waiting tasks of one queue that have the same time base (steady or wall clock) and priority.
+ */
 struct line {
     uint32_t queue;
     uint8_t base;
@@ -132,7 +134,7 @@ struct outcome {
     bool redacted; /* true: the task's contents were redacted later */
     const char *key;
 };
-/* Cause of an index entry that is not an outcome but the redaction of an ended task with this id. */
+/* Cause of an index entry that records no outcome: the content of the ended task with this id was redacted. */
 #define OUTCOME_REDACTION 0x8000u
 
 /* Returns the row's contribution to the digest, which does not depend on order: XXH3-64 of a canonical encoding of
@@ -149,12 +151,12 @@ bool row_from_task(const Tarry__Task *task, struct row *out);
 /* Converts a row, setting all fields of `out`, which borrows key and reason from `row`. */
 void row_to_task(const struct row *row, Tarry__Task *out);
 
-/* Returns the row from which the outcome of an ended task is made. If the task went to its groups, `session` is the
- * first id of its shares and `deliveries` is their number: no consumer had the task, only the part of the broker that
- * makes the shares. */
+/* Returns the row from which the outcome of an ended task is made. For a task of a topic that was shared among groups,
+ * `session` is the id of the first share and `deliveries` is the number of shares. These two fields are free in that
+ * case, because no consumer had the task. */
 struct row row_at_end(const Tarry__TaskEnd *end, const struct row *row);
-/* Returns true if the task went to its groups, or if no group's filter matched it. Then row_at_end differs from the
- * row. */
+/* Returns true if the task belonged to a topic and was shared among its groups, or if no group's filter matched it. In
+ * both cases row_at_end returns a changed row. */
 bool end_is_sharing(const Tarry__TaskEnd *end);
 
 /* Returns the expiry time of the row (due + expires, saturating); UINT64_MAX: never. */
@@ -165,9 +167,11 @@ uint64_t queue_hash(const Tarry__QueuePut *queue);
 /* Returns a definition's contribution to the digest; never 0. Covers space, name, value and version. */
 uint64_t definition_hash(const Tarry__DefinitionPut *put);
 
-/* Return a recurrence's hash for the digest: that of its state, and that of what was set. Never 0. */
+/* Return a recurrence's contributions to the digest: recur_hash covers its state, recur_set_hash its definition. Never
+ * 0. */
 uint64_t recur_hash(uint64_t number, const Tarry__RecurState *state);
 uint64_t recur_set_hash(const Tarry__RecurSet *set);
-#define RECUR_NUMBER_MAX (UINT64_MAX / 4) /* highest number of an occurrence in a record; the lowest is 1 */
+#define RECUR_NUMBER_MAX (UINT64_MAX / 4) /* highest number of an occurrence that a record may have; the lowest is 1   \
+                                           */
 
 #endif

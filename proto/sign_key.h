@@ -16,7 +16,7 @@
 
 #define SIGN_KEY_ID_SIZE 8u
 #define SIGN_PUBLIC_SIZE 32u
-#define SIGN_SECRET_SIZE 64u /* libsodium's form: seed and public key */
+#define SIGN_SECRET_SIZE 64u /* size of a secret key in libsodium's form: seed and public key */
 #define SIGN_KEY_ID_TEXT_SIZE (2 * SIGN_KEY_ID_SIZE + 1)
 /* Buffer size that is enough for the text of any key file with a final 0. */
 #define SIGN_KEY_TEXT_SIZE 128u
@@ -37,7 +37,8 @@ void sign_key_generate(struct sign_secret *out);
 size_t sign_secret_format(const struct sign_secret *secret, char out[SIGN_KEY_TEXT_SIZE]);
 size_t sign_public_format(const struct sign_public *public, char out[SIGN_KEY_TEXT_SIZE]);
 
-/* Parse a key file. Return NULL, or the error as the end of a sentence ("is …"); `out` is then invalid. */
+/* Parse a key file. Return NULL on success, or the error as a phrase that begins with a verb ("is …"), for a caller
+ * that writes the file's name before it. After an error `out` is invalid. */
 const char *sign_secret_parse(const char *text, size_t size, struct sign_secret *out);
 const char *sign_public_parse(const char *text, size_t size, struct sign_public *out);
 

@@ -41,7 +41,8 @@ struct sp_decoder {
     uint64_t message_max; /* maximum size in bytes of one message's payload */
     /* The following fields are private to the decoder. */
     uint64_t rest;   /* payload bytes of the current message that have not been decoded */
-    bool in_message; /* the message's header is complete, but its last span was not reported */
+    bool in_message; /* true: a message's header is complete, and the decoder has not reported the message's last span
+                        yet */
     bool has_failed; /* final */
     uint8_t head_size;
     uint8_t head[SP_HEAD_MAX]; /* the part of a header that has arrived */

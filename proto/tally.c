@@ -169,7 +169,8 @@ static bool tally_epoch(struct tally *tally, const Tarry__EpochPut *epoch) {
     return true;
 }
 
-/* Checks a redaction, which changes no counts. Its content is in an earlier frame or nowhere. */
+/* Checks a redaction, which changes no counts. The redacted content is in an earlier frame, or the record names no
+ * content. */
 static bool tally_redaction(const struct tally *tally, const Tarry__Redaction *redaction) {
     if (redaction->id == 0 || redaction->id >= tally->next_id) return false;
     if (redaction->queue != 0 && !queue_number_is_valid(redaction->queue)) return false;
@@ -247,7 +248,7 @@ bool tally_record(struct tally *tally, const Tarry__Record *record) {
 uint64_t producer_hash(uint64_t producer) {
     uint8_t bytes[8];
     put_u64(bytes, producer);
-    /* The seed makes the hash differ from that of any other kind of row. */
+    /* The constant is the seed of the hash. It makes this hash differ from that of any other kind of row. */
     uint64_t hash = XXH3_64bits_withSeed(bytes, sizeof(bytes), 0x70726f6475636572u);
     return hash != 0 ? hash : 1;
 }

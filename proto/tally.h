@@ -58,9 +58,9 @@ void tally_init(struct tally *tally, struct queue_tally *queues);
  *   - A recurrence is set exactly by SET, deleted exactly by DELETED, and its state names the hash of what was set.
  *   - Epochs never decrease. */
 bool tally_record(struct tally *tally, const Tarry__Record *record);
-/* Applies one record like tally_record, and outputs the task's row and its hash for a put or an end. The caller can
- * reuse them, which saves 600 instructions. `row` borrows from the record. `has_row`: the caller has set `row->row`,
- * and `row->hash` to the hash or 0, so they are not computed again. */
+/* Applies one record like tally_record. For a put or an end, outputs the task's row, which borrows from the record, and
+ * the row's hash. A caller that reuses both saves 600 instructions. `has_row`: the caller has already set `row->row`,
+ * and has set `row->hash` to the row's hash, or to 0 if the hash is unknown. */
 struct tally_row {
     struct row row;
     uint64_t hash;

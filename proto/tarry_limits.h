@@ -95,12 +95,14 @@
 #define BATCH_MAX 4096
 #define LEASES_MAX (1u << 18) /* maximum number of tasks in flight, in all sessions together */
 #define PRODUCERS_MAX 16384
-/* Number of producers of each principal that other principals cannot replace in the table. */
+/* Minimum number of producers of each principal in the table of producers: other principals' producers cannot replace
+ * them. */
 #define PRODUCERS_SHARE 16u
 #define COMMITS_PER_PRODUCER_MAX 64
 #define PRODUCER_IDLE_MS (24ull * 3600 * 1000)
 #define JOBS_MAX 64
-#define CALENDAR_SPANS_MAX 10080u /* maximum number of spans in one request: a week of minutes */
+#define CALENDAR_SPANS_MAX                                                                                             \
+    10080u /* maximum number of time spans in one calendar request: one week in spans of one minute */
 #define CALENDAR_STEP_MAX_MS (366ull * 24 * 3600 * 1000)
 #define CALENDAR_TIME_MAX_MS 253402300800000ull /* the year 10000: the latest time in a request */
 #define CALENDAR_UNIT_MS 60000ull
@@ -115,7 +117,8 @@
 #define OVERDUE_MAX_MS (365ull * 24 * 3600 * 1000)
 #define OVERDUE_SPREAD_MAX_MS (24ull * 3600 * 1000)
 #define SPREAD_MAX_MS (24ull * 3600 * 1000)
-/* Maximum number of judgements about outages that a queue remembers (broker/core/overdue.h). */
+/* Maximum number of outages for which a queue remembers what to do with the tasks that became due meanwhile
+ * (broker/core/overdue.h). */
 #define OVERDUES_MAX 8u
 #define RATE_BURST_DEFAULT_MS 100u    /* the default burst is what the rate allows in this time, at least one task */
 #define RATE_BURST_MIN_MS 2u          /* a burst is at least the number that the rate allows in this time */
@@ -126,7 +129,8 @@
 #define FILTER_SIZE_MAX 512u /* maximum size of a group's filter in bytes */
 #define FILTER_DEPTH_MAX 16u /* maximum depth of nested parentheses and `not` */
 #define FAN_OUTS_PER_COMMIT_MAX 256u
-/* Maximum number of shares that the cancels and moves of one commit change. */
+/* Maximum number of shares (tasks that groups got from a topic's task) that the cancels and moves of one commit change.
+ */
 #define SHARES_PER_COMMIT_MAX (FAN_OUTS_PER_COMMIT_MAX * GROUPS_MAX)
 
 /* Recurrences (docs/RECURRING.md). */
@@ -142,18 +146,21 @@
 #define RECUR_JITTER_MAX_MS (24ull * 3600 * 1000)
 #define RECUR_TIMES_MAX 100u       /* maximum number of next occurrences in one answer */
 #define RECURRENCES_LIMIT_MAX 256u /* maximum number of recurrences in one result page */
-/* An occurrence that falls due this much late was missed: no broker served. Quartz's misfire threshold is the same. */
+/* An occurrence that the broker handles this much later than its time counts as missed, because no broker served at its
+ * time. Quartz's misfire threshold is the same. */
 #define RECUR_GRACE_MS 60000ull
 
 /* Webhooks (docs/WEBHOOKS.md). */
 #define PUSH_URL_SIZE_MAX 512u
 #define PUSH_QUEUES_MAX 256u /* maximum number of queues with a push URL */
-/* Maximum number of concurrent requests: in total (--push-requests), to one host, of one queue. */
+/* Limits on the number of webhook requests in progress. PUSH_REQUESTS: in total (option --push-requests).
+ * PUSH_HOST_REQUESTS: to one host. PUSH_QUEUE_REQUESTS: of one queue. */
 #define PUSH_REQUESTS_DEFAULT 512u
 #define PUSH_REQUESTS_MAX 4096u
 #define PUSH_HOST_REQUESTS_DEFAULT 32u
 #define PUSH_QUEUE_REQUESTS_DEFAULT 32u
-/* Time limit of a request, time limit of its connection, and pause after failures of a target. */
+/* PUSH_TIME: time limit of a webhook request. PUSH_CONNECT: time limit for making its connection. PUSH_REST: longest
+ * pause after failures of a target. */
 #define PUSH_TIME_DEFAULT_MS (30ull * 1000)
 #define PUSH_CONNECT_DEFAULT_MS (10ull * 1000)
 #define PUSH_REST_DEFAULT_MS (60ull * 1000)
@@ -162,8 +169,8 @@
 
 /* Consumers. */
 #define SESSION_SILENCE_MS (10ull * 1000) /* a session without a heartbeat for this long ends */
-/* A session whose leases are shorter than SESSION_SILENCE_MS ends after their duration without a heartbeat, but not
- * before this time. */
+/* Lower limit for the silence after which a session ends. For a session with leases shorter than SESSION_SILENCE_MS,
+ * that silence is the lease's duration, but at least this time. */
 #define SESSION_SILENCE_MIN_MS 1000ull
 /* After a restart, leases that no session has claimed within this time are ready again. */
 #define CLAIM_AFTER_START_MS 2000ull
@@ -193,19 +200,20 @@
 /* Limits of the pair (broker/shell/pair). */
 /* Maximum size in bytes of the frames in one reply, unless a single frame is larger. */
 #define FOLLOW_BYTES_MAX (4u << 20)
-/* Maximum number of bytes that a follower may lack so that the primary waits for it (R5). */
+/* The primary waits only for a follower that lacks at most this many bytes of the log (R5). */
 #define FOLLOW_NEAR_BYTES (16ull << 20)
 #define FOLLOW_EPOCHS_MAX 64u       /* maximum number of epochs that one request may list */
 #define FOLLOW_WAIT_MAX_MS 10000ull /* longest time that a request waits for new frames */
 #define FRESH_WAIT_MAX_MS 2000u     /* longest time that a request waits for its position (Request.at_least) */
 #define FRESH_WAITS_MAX 64u /* maximum number of requests that wait for a position at the same time; more: BUSY */
 #define FRESH_WORD_MS 500u  /* the leader must answer a question about its position within this time */
-/* Time after a follower's last request for which the leader keeps the segments that the follower lacks. */
+/* The leader keeps the segments that a follower lacks for this time after the follower's last request. */
 #define FOLLOW_KEEP_MS (10ull * 60 * 1000)
 #define SOLO_AFTER_DEFAULT_MS 1500ull
 #define FAILOVER_AFTER_DEFAULT_MS 750ull
 
-/* Limits of a backup (storage/files/identity.h explains the epoch gap). */
+/* Limits of a backup. RESTORE_EPOCH_GAP: a restored copy begins this many epochs later than the original
+ * (storage/files/identity.h). */
 #define BACKUPS_MAX 2u              /* maximum number of backups at the same time */
 #define BACKUP_READ_MAX (1u << 20)  /* maximum number of bytes of a file in one reply */
 #define BACKUP_LIST_MAX 1000u       /* maximum number of file names in one reply */

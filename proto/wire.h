@@ -29,8 +29,8 @@ size_t frame_body_room(const Tarry__FrameBody *body);
 size_t commit_reply_room(const Tarry__CommitReply *reply);
 size_t delivery_room(const Tarry__Delivery *delivery);
 
-/* Write the packed message backward from `end`. Return its start. Bytes of the room before the start may be
- * overwritten. */
+/* Write the packed message backward, so that its last byte is right before `end`. Return the address of its first byte.
+ * The functions may also overwrite bytes of the caller's buffer before the first byte. */
 uint8_t *op_pack(const Tarry__Op *op, uint8_t *end);
 uint8_t *request_pack(const Tarry__Request *request, uint8_t *end);
 uint8_t *frame_body_pack(const Tarry__FrameBody *body, uint8_t *end);

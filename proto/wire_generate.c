@@ -1,16 +1,16 @@
 /* wire_generate.c: a build-time program. Reads protobuf-c's descriptors and prints wire_codec.c: packers and unpackers
  * without reflection for the messages that come with every task (wire.h declares them).
  *
- * A packer writes backward: the length of a message stands before it, and is known once the message is written. So
- * nothing is measured first. A message with unknown fields, or with a case of its oneof that is not listed here, is
- * packed by protobuf-c.
+ * A packer writes backward, because the length of a message stands before the message. When the packer writes the
+ * length, the message is already written. So the packer need not measure the message first. protobuf-c packs a message
+ * that has unknown fields, or a case of its oneof that is not listed below.
  *
- * An unpacker reads fields in rising order, each once or not at all, as every packer writes them. It reads any other
- * bytes by protobuf-c, which is slower and accepts more. Both yield the same message: tests/fuzz/fuzz_wire.c and
+ * An unpacker reads fields in rising order, each at most once, as every packer writes them. It passes any other bytes
+ * to protobuf-c, which is slower and accepts more. Both yield the same message: tests/fuzz/fuzz_wire.c and
  * tests/property/wire_test.c compare them.
  *
- * A field that is added to a listed message in tarry.proto needs no line here. A field of a type that has no case in
- * `print_take` and `print_before` fails the build. */
+ * A field that is added to a listed message in tarry.proto needs no change in this file. A field of a type that has no
+ * case in `print_take` and `print_before` fails the build. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -116,7 +116,8 @@ static bool is_repeated(const ProtobufCFieldDescriptor *field) {
     return field->label == PROTOBUF_C_LABEL_REPEATED;
 }
 
-/* Calls for each listed field, by rising number (which is how descriptors keep them), or by falling number. */
+/* Calls `print` for each listed field, by rising or by falling field number. (Descriptors keep fields by rising
+ * number.) */
 typedef void (*print_field)(const struct listed *message, const ProtobufCFieldDescriptor *field);
 static void each_field(const struct listed *message, bool is_rising, print_field print) {
     const unsigned count = message->type->n_fields;
@@ -245,8 +246,8 @@ static void print_is_other_case(const struct listed *message, const ProtobufCFie
     if (is_case(field)) printf(" || m->%s_case != %u", message->one_of, field->id);
 }
 
-/* Prints the condition for packing the message without reflection. A oneof whose selected case is NULL is left out,
- * as protobuf-c does. */
+/* Prints the condition for packing the message without reflection. The packer omits a oneof whose selected case is
+ * NULL, as protobuf-c does. */
 static void print_is_plain(const struct listed *message) {
     if (!is_choice(message)) {
         printf("    if (m->base.n_unknown_fields != 0");
@@ -300,8 +301,8 @@ static void print_part(const struct listed *message, const ProtobufCFieldDescrip
 static void print_take(const struct listed *message, const ProtobufCFieldDescriptor *field) {
     const char *name = field->name;
     const unsigned id = field->id;
-    if (is_repeated(
-            field)) { /* repeated fields are counted here, and read after the whole message has proved to be plain */
+    if (is_repeated(field)) { /* for a repeated field, this pass only counts elements; a second pass reads them, if the
+                                 first found the whole message in our packers' form */
         printf("    struct wire_reader %s = reader;\n", name);
         printf("    while (take_bytes(&reader, %u).data != NULL) m->n_%s++;\n", id, name);
         return;

@@ -156,7 +156,8 @@ static size_t gather(struct ws_decoder *decoder, const uint8_t *bytes, size_t si
     return part;
 }
 
-/* Reads a header, or a part of it: then `in_frame` stays false. Returns the number of bytes used. */
+/* Reads a frame header or a part of it. Sets `in_frame` only when the header is complete. Returns the number of bytes
+ * used. */
 static size_t take_head(struct ws_decoder *decoder, const uint8_t *bytes, size_t size) {
     const bool is_whole = decoder->head_size == 0 && size >= WS_HEAD_MAX;
     const uint8_t *head = is_whole ? bytes : decoder->head;

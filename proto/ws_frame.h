@@ -44,7 +44,8 @@ enum ws_code {
     WS_CODE_TRY_AGAIN = 1013,
 };
 
-/* Broken rules: name, code of the Close to send, and the rule's name for people: a noun phrase. */
+/* Violations of the protocol: X(constant, code of the Close frame to send, the violation as a noun phrase for error
+ * messages). */
 #define WS_ERRORS(X)                                                                                                   \
     X(WS_ERROR_NONE, 0, "no error")                                                                                    \
     X(WS_ERROR_RESERVED_BIT, WS_CODE_PROTOCOL_ERROR, "a frame with a reserved bit set")                                \
@@ -79,17 +80,17 @@ struct ws_decoder {
     uint64_t frame_max;   /* maximum size in bytes of the payload of one data frame */
     uint64_t message_max; /* maximum size in bytes of the payload of one message */
     /* The following fields are private to the decoder. */
-    uint64_t frame_rest;       /* payload bytes of the current frame that have not been decoded */
-    uint64_t message_size;     /* payload bytes of the current message, with all of the current frame */
-    uint32_t mask;             /* mask for the next payload bytes, in memory order */
-    uint8_t opcode;            /* opcode of the current frame */
-    bool is_last;              /* the current frame ends its message */
-    bool in_frame;             /* the header is complete; payload is missing */
-    bool in_message;           /* the message's last frame has not begun */
-    bool is_closed;            /* a Close was decoded; further bytes are ignored */
-    enum ws_error error;       /* WS_ERROR_NONE, or the final error */
-    uint8_t head_size;         /* number of bytes in `head` */
-    uint8_t control_size;      /* number of bytes in `control` */
+    uint64_t frame_rest;   /* payload bytes of the current frame that have not been decoded */
+    uint64_t message_size; /* payload size in bytes of the current message so far; includes the whole current frame */
+    uint32_t mask;         /* mask for the next payload bytes, in memory order */
+    uint8_t opcode;        /* opcode of the current frame */
+    bool is_last;          /* the current frame ends its message */
+    bool in_frame;         /* the header is complete; payload is missing */
+    bool in_message;       /* the message's last frame has not begun */
+    bool is_closed;        /* a Close was decoded; further bytes are ignored */
+    enum ws_error error;   /* WS_ERROR_NONE, or the final error */
+    uint8_t head_size;     /* number of bytes in `head` */
+    uint8_t control_size;  /* number of bytes in `control` */
     uint8_t head[WS_HEAD_MAX]; /* the part of a header that has arrived */
     uint8_t control[WS_CONTROL_MAX];
 };

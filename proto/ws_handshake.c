@@ -57,7 +57,7 @@ void ws_accept(const char *key, char accept[WS_ACCEPT_SIZE + 1]) {
 
 bool ws_key_is_valid(const char *key, size_t size) {
     static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const size_t characters = WS_KEY_SIZE - 2; /* number of characters before the two final "=" */
+    const size_t characters = WS_KEY_SIZE - 2; /* number of characters of the key before its two final "=" */
     if (size != WS_KEY_SIZE || memcmp(key + characters, "==", 2) != 0) return false;
     for (size_t i = 0; i < characters; i++)
         if (memchr(alphabet, key[i], sizeof(alphabet) - 1) == NULL) return false;
@@ -163,7 +163,8 @@ static enum ws_verdict refuse(char said[WS_SAID_MAX], const char *why) {
     return WS_RESPONSE_REFUSED;
 }
 
-/* Returns the size of the body's first line, if it is plain text. A broker writes there why it refused the client. */
+/* Returns the size of the body's first line, if the body is plain text. A broker that refuses a client writes the
+ * reason into that line. */
 static size_t reason_size(const char *body, size_t size) {
     size_t count = 0;
     while (count < size && body[count] >= ' ' && body[count] < 127) count++;
@@ -172,7 +173,7 @@ static size_t reason_size(const char *body, size_t size) {
 
 static const char no_reason[] = "it may require a token, or a proxy may be in front of the broker";
 
-/* Refuses the response. `wants_token`: the response concerns the client's credentials. */
+/* Refuses the response. `wants_token`: the response has a WWW-Authenticate header. */
 static enum ws_verdict refuse_status(char said[WS_SAID_MAX], unsigned status, bool wants_token, const char *body,
                                      size_t size) {
     const int reason = size > 0 ? (int)reason_size(body, size < 160 ? size : 160) : 0;

@@ -1,9 +1,11 @@
-/* json_entry.c: a record of the log (entry.h) as a JSON line of `tarry audit` and of GET /v1/audit. The members are
- * those of the record's message in tarry.proto, by the mapping of /v1 (proto/json); a task has the members of GET
- * /v1/task. Before them come the record's position, epoch, time (`at`) and kind, and after them the client of the
- * frame. A line also has values that are not in the record itself: names of queues, the name of a session's consumer
- * (both from earlier records), how late a delivery was, and the time at which a delivery leased ahead of time is to
- * leave. */
+/* json_entry.c: writes a record of the log (entry.h) as a JSON line of `tarry audit` and of GET /v1/audit. The line
+ * first has the record's position, epoch, time (`at`) and kind. Then come the members of the record's message in
+ * tarry.proto, by the mapping of /v1 (proto/json); a task has the members of GET /v1/task. Last comes the client of the
+ * frame.
+ *
+ * A line also has values that are not in the record itself: names of queues and of a session's consumer (from earlier
+ * records), and how late a delivery was. For a lease that was recorded before the due time, the line has the time at
+ * which the delivery leaves. */
 #include <string.h>
 
 #include "check.h"
@@ -25,7 +27,7 @@ static void json_before(struct text *out, const struct entry *entry) {
 #undef BEFORE
 }
 
-/* Writes the ids by which a task and its shares refer to each other. */
+/* Writes the ids that link a topic's task and its shares (the tasks made from it for the topic's groups). */
 static void json_shares(struct text *out, const Tarry__Record *record) {
     if (record->fact_case == TARRY__RECORD__FACT_PUT && record->put->shares != 0) {
         json_write_field(out, &record->put->base, "share_of");
@@ -136,7 +138,8 @@ static void json_frame_text(struct text *out, const struct entry *entry, const c
     out_text(out, name, value);
 }
 
-/* Writes the client of the frame, if that client requested the record, and its commit. */
+/* Writes the client of the frame, if that client requested the record. Writes the producer and sequence of the frame's
+ * commit. */
 static void json_by(struct text *out, const struct entry *entry) {
     const Tarry__FrameBody *body = entry->body;
     const enum entry_kind kind = entry_kind(entry);

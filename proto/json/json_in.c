@@ -18,7 +18,8 @@ bool json_wrong(struct json_in *in, const char *name, const char *sentence) {
 /* ---- names that are nearly the same */
 
 #define NAME_SIZE_MAX 32u
-#define FAR 3u /* from this edit distance on, a name is not suggested for another one */
+#define FAR 3u /* two names whose edit distance is at least this are not similar: neither is suggested for the other   \
+                */
 
 /* Number of letters to insert, drop or exchange to get from one name to the other (Levenshtein). */
 static unsigned distance(const char *a, const char *b) {
@@ -58,8 +59,8 @@ bool json_unknown(struct json_in *in, const char *name, const char *const *known
 
 /* ---- texts */
 
-/* Estimated memory of a JSON value and the data made of it: an object with its table and its operation; an array; an
- * element or a member; a string. */
+/* Estimated memory, in bytes, of a JSON value and of the data made from it. OBJECT_WEIGHT covers an object with its
+ * table and its operation. ELEMENT_WEIGHT covers an array's element or an object's member. */
 #define OBJECT_WEIGHT 512u
 #define ARRAY_WEIGHT 144u
 #define ELEMENT_WEIGHT 48u
@@ -91,7 +92,8 @@ static void scan_value(struct json_scan *scan, char c) {
     if ((c == '}' || c == ']') && scan->depth > 0) scan->depth--;
 }
 
-/* Bytes outside of strings that scan_value or the beginning of a string handles. The scan skips all others. */
+/* Bytes that matter to the scan outside of strings: scan_value handles them, and a quote begins a string. The scan
+ * skips every other byte. */
 static const bool weighs[256] = {
     [','] = true, [':'] = true, ['{'] = true, ['['] = true, ['}'] = true, [']'] = true, ['"'] = true};
 

@@ -23,21 +23,22 @@
 struct json_in {
     struct arena *arena; /* memory for messages; their texts point into the JSON values, which must outlive them */
     const char *queue;   /* queue named in the path, used where the JSON has no `queue`; NULL: none */
-    /* True: members that a printed task or result has are ignored if the operation does not take them. */
+    /* True: the reader ignores a member that the operation does not take, if printed tasks or results have such a
+     * member. */
     bool takes_printed;
     bool too_large;
     char problem[JSON_PROBLEM_SIZE];
 };
 
 /* Weight of a JSON text: an upper bound, in bytes, for the memory of its parsed values and of the objects made from
- * them, without the text itself. A value of 2 bytes may weigh 100. A scan counts brackets, commas and quotes, and
- * accepts the text in parts. */
+ * them, without the text itself. A value of 2 bytes may weigh 100. json_scan counts brackets, commas and quotes. The
+ * caller may pass a text to json_scan in several parts. */
 struct json_scan {
     size_t weight;
     size_t depth; /* nesting depth after the last scanned byte */
     size_t depth_max;
     bool in_string;
-    bool is_escaped; /* inside a string: the last byte was a backslash that escapes the next byte */
+    bool is_escaped; /* true: the scan is inside a string, right after a backslash that escapes the next byte */
 };
 void json_scan_begin(struct json_scan *scan);
 void json_scan(struct json_scan *scan, const char *text, size_t size);

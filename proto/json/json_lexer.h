@@ -1,5 +1,6 @@
-/* json_lexer.h: the tokens of plain JSON (json_tree.h), for json_tree.c and json_quick.c. A token that is not plain is
- * refused; jansson reads the text then. */
+/* json_lexer.h: reads the tokens of plain JSON for json_tree.c and json_quick.c. Plain JSON has strings without
+ * escapes, and integers of at most 18 digits (json_tree.h). The lexer refuses any other token, and the caller parses
+ * that text with jansson. */
 #ifndef TARRY_JSON_LEXER_H
 #define TARRY_JSON_LEXER_H
 
@@ -34,7 +35,8 @@ static inline bool lex_take(struct json_lexer *lexer, char character) {
     return true;
 }
 
-/* Reads a string's contents behind its first quote, and the last quote. NULL: not plain. */
+/* Reads the rest of a string after its first quote, including the last quote. NULL: the string has an escape or is
+ * malformed. */
 static inline const char *lex_text(struct json_lexer *lexer, size_t *out_size) {
     const char *begin = lexer->at, *at = begin;
     unsigned char all = 0;
@@ -49,7 +51,8 @@ static inline const char *lex_text(struct json_lexer *lexer, size_t *out_size) {
     return all < 0x80 || is_utf8(begin, *out_size) ? begin : NULL;
 }
 
-/* Reads an integer; the next character is neither a blank nor the end. False: not plain. */
+/* Reads an integer. The caller has checked that the next character is not blank and that the text has not ended.
+ * Returns false if the token is no integer of at most 18 digits. */
 static inline bool lex_integer(struct json_lexer *lexer, int64_t *out) {
     bool is_negative = *lexer->at == '-';
     if (is_negative) lexer->at++;

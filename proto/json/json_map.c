@@ -51,7 +51,8 @@ static const char *const wholes[] = {
 
 enum way { HIDDEN, SPARSE, NULLABLE, REQUIRED, MEMBERS, STATES, MOST, UNLESS };
 
-/* Numbers that formats.def uses for the names of fields in UNLESS. */
+/* Numbers for the `value` of FIELD lines with the way UNLESS: each is named like a field. A line `UNLESS, F` means that
+ * the line's field is not written if the field F is set. */
 enum { ended_ms = 1 };
 
 static const struct {
@@ -80,7 +81,8 @@ static bool is_ms(const char *name) {
     return size > 3 && strcmp(name + size - 3, "_ms") == 0;
 }
 
-/* Returns the form that the field's name gives it; JSON_PLAIN: none. */
+/* Returns the form that follows from the field's name by formats.def, or JSON_TIME for an integer NAME_ms. JSON_PLAIN:
+ * neither applies. */
 static enum json_form form_of_name(const ProtobufCFieldDescriptor *of) {
     const bool is_bytes = of->type == PROTOBUF_C_TYPE_BYTES;
     const bool is_integer = of->type == PROTOBUF_C_TYPE_UINT64 || of->type == PROTOBUF_C_TYPE_UINT32;

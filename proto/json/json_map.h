@@ -22,7 +22,7 @@ enum json_form {
     JSON_TOKEN,
     JSON_STATES,  /* bits as an array of words */
     JSON_MEMBERS, /* the message's fields are members of the object around it */
-    JSON_WHEN,    /* a due time: member in, in_ms, delay_ms, at or due_ms */
+    JSON_WHEN,    /* a When, written as one of the members in, in_ms, delay_ms, at or due_ms */
     JSON_CONTENT, /* a packed Content: attributes, properties, and json, body or body_base64 */
 };
 
@@ -72,8 +72,8 @@ extern const char *const json_state_names[JSON_STATE_COUNT];
 void json_message(struct text *out, const ProtobufCMessage *message);
 /* Writes the members of a message, without the brackets around them. */
 void json_members(struct text *out, const ProtobufCMessage *message);
-/* Writes one field of a message, found by its name, with its key, if the field is written at all. For tables and
- * special orders. */
+/* Writes the field `name` of a message as a member with its key. Omits the field where formats.def says so. For callers
+ * that write members in an order of their own. */
 void json_write_field(struct text *out, const ProtobufCMessage *message, const char *name);
 
 /* Writes the members of a content: attributes, properties, and json, body or body_base64. */
@@ -96,7 +96,9 @@ Tarry__Op *json_op_named(struct json_in *in, const char *name, json_t *members);
 void json_write_op(struct text *out, const Tarry__Op *op);
 /* Returns the name of the operation at `index`; NULL: no more. */
 const char *json_op_name_at(size_t index);
-/* Return the message of an operation's arguments, and the argument that this operation does not take; NULL: none. */
+/* json_op_message returns the descriptor of the message that has the operation's arguments; NULL: unknown operation.
+ * json_op_hides returns the name of the member of that message that the operation does not take; NULL: it takes all
+ * members. */
 const ProtobufCMessageDescriptor *json_op_message(const char *name);
 const char *json_op_hides(const char *name);
 
@@ -107,7 +109,7 @@ struct json_result {
     const char *queue; /* queue and key that the operation names; NULL: none */
     ProtobufCBinaryData key;
     bool has_key; /* true: the operation may name a key, and an empty key is written as null */
-    bool is_new;  /* true: a task was scheduled, so its circumstances are known */
+    bool is_new;  /* true: the operation scheduled a task */
     const Tarry__OpResult *result;
     const char *code; /* name and sentence of a code that tarry.proto does not have; NULL: use result->code */
     const char *sentence;

@@ -10,7 +10,7 @@
 static const struct operation {
     const char *name;
     Tarry__Op__OpCase op_case;
-    uint32_t value;    /* value of `field` that means this name */
+    uint32_t value;    /* value of the message's field `field` for the operation called `name` */
     const char *field; /* NULL: none */
     const char *hides; /* member that the operation with this name does not take; NULL: none */
 } operations[] = {
@@ -174,7 +174,7 @@ void json_result_of(struct json_result *out, const Tarry__Op *op, const Tarry__O
     out->result = result;
 }
 
-/* Returns the name of OpResult.at_ms; NULL: the outcome gives it no meaning for a client. */
+/* Returns the JSON name of OpResult.at_ms. NULL: at_ms means nothing to a client with this outcome. */
 static const char *time_name_of(Tarry__Outcome outcome) {
     switch (outcome) {
     case TARRY__OUTCOME__IN_FLIGHT:

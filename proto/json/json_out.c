@@ -48,8 +48,8 @@ static size_t sequence_size(const unsigned char *at, size_t size) {
     return length > 0 && length <= size && is_utf8(at, length) ? length : 0;
 }
 
-/* How a byte is written in a string. 0: unchanged; a letter: a backslash and that letter; 'u': \u00XX; 'l': it may
- * begin a character that late_escape escapes. */
+/* How a byte is written in a JSON string. 0: unchanged. 'u': as \u00XX. 'l': the byte may begin a character that
+ * late_escape escapes. Any other character: as a backslash and that character. */
 static const char escapes[256] = {
     [0x00 ... 0x08] = 'u', ['\t'] = 't',  ['\n'] = 'n', [0x0b ... 0x0c] = 'u', ['\r'] = 'r', [0x0e ... 0x1f] = 'u',
     ['"'] = '"',           ['\\'] = '\\', [0x7f] = 'u', [0xC2] = 'l',          [0xE2] = 'l'};

@@ -21,7 +21,8 @@ void out_key(struct text *out, const char *name);
 void out_string(struct text *out, const void *text, size_t size);
 void out_base64(struct text *out, const uint8_t *bytes, size_t size);
 void out_hex(struct text *out, const uint8_t *bytes, size_t size);
-/* With 10 digits, because further digits of a quantile mean nothing; null if it is not finite. */
+/* Writes a number with 10 digits, because further digits of a quantile mean nothing. Writes null for a number that is
+ * not finite. */
 void out_double(struct text *out, double number);
 void out_token_value(struct text *out, uint32_t epoch, uint64_t position); /* "epoch-position" */
 

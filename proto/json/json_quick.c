@@ -8,7 +8,7 @@
 #include "tarry_limits.h"
 #include "units.h"
 
-#define JSON_SIZE_MAX 1024u /* maximum size in bytes of a compact `json` */
+#define JSON_SIZE_MAX 1024u /* maximum size in bytes of the member `json`, written as compact JSON */
 #define DEPTH_MAX 16u
 #define NAMES_MAX 16u /* maximum number of members of an object in `json` */
 
@@ -217,7 +217,7 @@ static bool take_priority(struct quick *quick) {
     return true;
 }
 
-/* Notes that the member was given. Returns false if it, or another member in its place, was given before. */
+/* Notes that a member of the kind `what` was given. Returns false if the object already had a member of this kind. */
 static bool see(struct quick *quick, unsigned what) {
     bool is_new = (quick->seen & what) == 0;
     quick->seen |= what;

@@ -14,7 +14,7 @@
 #define MS_SIZE 3u /* of "_ms" */
 #define DUMPED_QUICKLY_MAX 1024u
 
-/* State while one object is read: the messages whose fields are its members. */
+/* State while one JSON object is read. Its members may be fields of several messages. */
 struct reading {
     struct json_in *in;
     const struct json_field *seen[SEEN_MAX];
@@ -374,7 +374,7 @@ static enum taken take_member(struct reading *reading, const struct json_map *ma
 
 static const char *const when_names[] = {"in", "in_ms", "delay_ms", "at", "due_ms"};
 static const char *const content_names[] = {"body", "body_base64", "json", "attributes", "properties"};
-/* Members of a printed result that no message has. */
+/* Names of members of a printed result that are fields of no message. */
 static const char *const result_names[] = {"line",  "op",       "result",      "code",           "message",
                                            "since", "since_ms", "known_since", "known_since_ms", "count",
                                            "left",  "job",      "position",    "follower"};
@@ -386,8 +386,8 @@ static bool is_among(const char *name, const char *const *names, size_t count) {
     return false;
 }
 
-/* Returns whether a scheduled or printed task may have this member. Lines with such members are also input for cancel
- * and move. */
+/* Returns whether a scheduled or printed task may have this member. Users pass printed tasks to cancel and move, which
+ * ignore such members. */
 static bool is_printed(const char *name) {
     const ProtobufCMessageDescriptor *const known[] = {&tarry__task_view__descriptor,
                                                        &tarry__delivered_task__descriptor,

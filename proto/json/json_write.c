@@ -72,7 +72,7 @@ void json_content(struct text *out, const Tarry__Content *content) {
 static void write_content(struct text *out, const ProtobufCBinaryData *packed) {
     Tarry__Content *content = tarry__content__unpack(NULL, packed->len, packed->data);
     if (content == NULL) {
-        out->failed = true; /* only missing memory can cause this, because stored contents are valid */
+        out->failed = true; /* unpacking fails only for lack of memory, because stored contents are valid */
         return;
     }
     json_content(out, content);
@@ -113,7 +113,7 @@ static void write_hex(struct text *out, const struct json_field *field, const vo
     out_hex(out, bytes->data, bytes->len);
 }
 
-/* Writes one value. `at`: where it is; for a text or message, where its address is. */
+/* Writes one value. `at`: the address of the value; for a text or a message, the address of the pointer to it. */
 static void write_value(struct text *out, const struct json_field *field, const void *at) {
     switch (field->form) {
     case JSON_ID:
