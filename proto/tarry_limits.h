@@ -101,8 +101,8 @@
 #define COMMITS_PER_PRODUCER_MAX 64
 #define PRODUCER_IDLE_MS (24ull * 3600 * 1000)
 #define JOBS_MAX 64
-#define CALENDAR_SPANS_MAX                                                                                             \
-    10080u /* maximum number of time spans in one calendar request: one week in spans of one minute */
+/* Maximum number of time spans in one calendar request: one week in spans of one minute. */
+#define CALENDAR_SPANS_MAX 10080u
 #define CALENDAR_STEP_MAX_MS (366ull * 24 * 3600 * 1000)
 #define CALENDAR_TIME_MAX_MS 253402300800000ull /* the year 10000: the latest time in a request */
 #define CALENDAR_UNIT_MS 60000ull
@@ -212,8 +212,8 @@
 #define SOLO_AFTER_DEFAULT_MS 1500ull
 #define FAILOVER_AFTER_DEFAULT_MS 750ull
 
-/* Limits of a backup. RESTORE_EPOCH_GAP: a restored copy begins this many epochs later than the original
- * (storage/files/identity.h). */
+/* Limits of a backup. RESTORE_EPOCH_GAP: a restored copy starts at least this many epochs after the last
+ * epoch in its data (storage/files/identity.h). */
 #define BACKUPS_MAX 2u              /* maximum number of backups at the same time */
 #define BACKUP_READ_MAX (1u << 20)  /* maximum number of bytes of a file in one reply */
 #define BACKUP_LIST_MAX 1000u       /* maximum number of file names in one reply */
