@@ -39,7 +39,8 @@ static int64_t posix_pread(void *context, int handle, void *out, size_t size, ui
     return count < 0 ? -errno : count;
 }
 
-/* A file system without this feature (EOPNOTSUPP) counts as having no bytes in the page cache. */
+/* Reads only bytes that are in the page cache; otherwise -EAGAIN. A file system that does not support RWF_NOWAIT
+ * (EOPNOTSUPP) counts as having no bytes in the page cache. */
 static int64_t posix_pread_now(void *context, int handle, void *out, size_t size, uint64_t offset) {
     struct iovec part = {.iov_base = out, .iov_len = size};
     ssize_t count;

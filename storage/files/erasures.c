@@ -32,7 +32,7 @@ void erasures_deinit(struct erasures *erasures) {
     *erasures = (struct erasures){0};
 }
 
-/* Removes the contents that have a redaction. Called when they are the majority. */
+/* Removes the contents that have a redaction. Called when more than half of the noted contents have one. */
 static void compact(struct erasures *erasures) {
     size_t kept = 0;
     for (size_t i = 0; i < erasures->count; i++)

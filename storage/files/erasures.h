@@ -13,7 +13,8 @@
 #include "frame.h"
 #include "tarry.pb-c.h"
 
-/* File in a data directory: redactions that must still be carried out, in archive and quarantine only (FORMAT.md). */
+/* File in a data directory. It lists the redactions whose content must still be erased in the archive and in
+ * quarantined segments (FORMAT.md). */
 #define UNERASED_NAME "unerased"
 
 struct erasure_noted {
@@ -38,16 +39,16 @@ enum content_state {
     CONTENT_PARTLY,  /* the frame has FRAME_FLAG_ERASED, and the content is partly erased: a kill during the erasure */
     CONTENT_DAMAGED, /* the content is wrong in another way */
 };
-/* Returns the state of the content of `put` in the frame's blob area `blob`. A put that is not fresh, or has no
- * content: CONTENT_RIGHT. */
+/* Returns the state of the content that `put` refers to, in the frame's blob area `blob`. Returns CONTENT_RIGHT if
+ * `put` does not create its task (`fresh` is false), or if the task has no content. */
 enum content_state content_state(const struct frame_header *header, const uint8_t *blob, const Tarry__TaskPut *put);
 
 /* Frees the set's memory. A zeroed set is empty. */
 void erasures_deinit(struct erasures *erasures);
 /* Notes a content in state CONTENT_ERASED or CONTENT_PARTLY. Call it in log order. 0 or -ENOMEM. */
 int erasures_note(struct erasures *erasures, const Tarry__TaskPut *put, enum content_state state);
-/* Matches a redaction record with the noted contents. `is_under_way`: the redaction is not complete according to the
- * index, so a partly erased content matches, too. */
+/* Matches a redaction record with the noted contents. `is_under_way`: the index says that the redaction has not been
+ * completed, so a partly erased content is not an error and matches. */
 void erasures_explain(struct erasures *erasures, const Tarry__Redaction *redaction, bool is_under_way);
 /* Returns the first noted content without a redaction; NULL: every one has a redaction. */
 const struct erasure_noted *erasures_unexplained(const struct erasures *erasures);

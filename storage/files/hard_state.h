@@ -1,11 +1,12 @@
 /* hard_state.h: the durable state of a node of a pair, in DIR/pair (FORMAT.md has the bytes). broker/pair/pair.h has
- * the rules that need it; this file only stores it.
+ * the rules that need this state; this file only stores it.
  *
- * The state belongs to the directory, like DIR/member. A copy of the directory has no such file, because the copy has
- * made no promises.
+ * The state belongs to one directory, like DIR/member. A copy of the directory has no DIR/pair, because a copy is a new
+ * member, which has accepted no epoch yet.
  *
  * *Rule:* a state is durable before any action depends on it, and a damaged file is an error, never treated as missing.
- * *Reason:* if a node forgets a promise, two nodes may acknowledge or confirm at the same time. */
+ * *Reason:* if a node forgets which epochs it has promised to refuse, two nodes may acknowledge requests at the same
+ * time. */
 #ifndef TARRY_STORAGE_HARD_STATE_H
 #define TARRY_STORAGE_HARD_STATE_H
 
@@ -22,17 +23,17 @@
 struct hard_state {
     uint8_t node;      /* number of the node: 0 founded the cluster, 1 joined it */
     uint32_t floor;    /* the node takes part in no epoch below this one (R2, R6, R7) */
-    uint32_t recorded; /* the newest epoch that the node has seen in the coordinator's record, promised or led; 0: no
-                          such epoch, or unknown (F-31b) */
+    uint32_t recorded; /* the newest epoch that this node has seen in the coordinator's record, has promised, or has
+                          led; 0: no such epoch, or unknown (F-31b) */
     uint32_t led;      /* the last epoch that the node claimed by an operator's command; 0: no such epoch */
     bool in_sync;      /* true: the node had all acknowledged frames when it last learned the state of the pair */
     bool alone;        /* true: the node may have acknowledged frames that the other node lacks */
     uint64_t runs;     /* number of processes that have run on this directory; each run has its own number (R6) */
-    uint8_t peer[MEMBER_ID_SIZE]; /* member id of the peer's disk that this node last counted or followed; zeros: no
-                                     peer yet. A wiped disk gets a new id (F-29) */
+    uint8_t peer[MEMBER_ID_SIZE]; /* member id of the peer's disk that this node last counted as in sync, or last
+                                     followed; zeros: no peer yet. A wiped disk gets a new id (F-29) */
 };
 
-/* Returns true if this node has counted or followed a peer. Pure. */
+/* Returns true if this node has ever counted a peer as in sync or followed one. Pure. */
 bool hard_state_has_peer(const struct hard_state *hard_state);
 /* Returns true if there is a peer and `member` is not its id (F-29). Pure. */
 bool hard_state_is_another(const struct hard_state *hard_state, const uint8_t member[MEMBER_ID_SIZE]);

@@ -72,8 +72,8 @@ const struct archive_info *archive_cursor_info(const struct archive_cursor *curs
 /* State before the segment's first frame, from the segment's own header (FORMAT.md). */
 struct archive_start {
     uint64_t previous_base; /* base of the previous segment; 0: this is the first one of the log */
-    uint64_t steady_ns; /* steady time of the last frame before `base`; 0: there is no such frame. The following fields
-                           describe the same frame */
+    uint64_t steady_ns; /* steady time of the last frame before `base`; 0: no such frame. wall_ns, epoch and chain are
+                           those of the same frame */
     uint64_t wall_ns;
     uint32_t epoch;
     uint8_t chain[FRAME_CHAIN_SIZE];
@@ -91,8 +91,8 @@ int archive_verify(const struct archive *archive, uint64_t base, struct archive_
 
 /* ---- Writing: one thread of one process */
 /* Makes the archive file of the closed segment `base` by the steps at the top of this file, and replaces an older file.
- * After a failure the old file is unchanged, or the new file has its name but may not be durable. `*out_problem` may be
- * NULL after a failure. */
+ * After a failure, either the old file is unchanged, or the new file has replaced it but may not be durable.
+ * `*out_problem` is NULL if a failure has no phrase. */
 int archive_store(const struct archive *archive, struct log *log, uint64_t base, int level, struct archive_info *out,
                   const char **out_problem);
 /* Deletes the temporary files of killed processes. */

@@ -111,7 +111,7 @@ static int take_hold(void *argument, const char *name) {
     uint32_t number;
     if (!hold_name_decode(name, &number)) return 0;
     int64_t size = read_small(reading->archive, name, bytes, sizeof bytes);
-    if (size == -ENOENT) return 0; /* another process released the hold meanwhile, without the lock */
+    if (size == -ENOENT) return 0; /* another process has released the hold since the directory was listed */
     if (size < 0 || !hold_decode(bytes, (size_t)size, &hold) || hold.number != number) {
         holds->unreadable = number;
         return 0;

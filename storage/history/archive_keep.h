@@ -56,7 +56,7 @@ struct archive_limits {
 struct archive_pruning {
     uint64_t files; /* number of deleted files; with `dry`, of files that would be deleted */
     uint64_t bytes;
-    uint64_t held;    /* number of files over the limits that a hold keeps */
+    uint64_t held;    /* number of files that exceed the limits but stay, because a hold protects them */
     uint64_t unknown; /* number of unreadable files, which are kept */
 };
 /* Deletes files over the limits, oldest first; syncs the directory after each. Calls `each` (may be NULL) before a file

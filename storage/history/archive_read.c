@@ -1,7 +1,7 @@
 /* archive_read.c: reads the frames of an archived segment in order, and checks a whole file.
  *
- * The log's frame reader (log_block.c) reads from a struct disk that unpacks. So a frame of the archive passes the same
- * checks as a frame of the log. */
+ * The log's frame reader (log_block.c) reads from a struct disk. This file gives it a struct disk that decompresses the
+ * archive file. So a frame of the archive passes the same checks as a frame of the log. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>

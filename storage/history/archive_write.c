@@ -189,8 +189,8 @@ int archive_store(const struct archive *archive, struct log *log, uint64_t base,
     if (!log_segment_at(log, base, &segment) || segment.base != base || segment.end == 0) return -EINVAL;
     int error = archive_look(archive, base, out, out_problem);
     if (error == LOG_FOREIGN) return error;
-    /* Replace an existing file while the log has the segment: after a kill or a failed sync, the disk may lack data
-     * that the page cache shows. */
+    /* While the log still has the segment, an existing archive file is replaced. After a kill or a failed sync, the
+     * disk may lack data of that file that the page cache shows. */
     struct work work;
     work_init(&work, archive, base, segment.end);
     *out_problem = NULL;

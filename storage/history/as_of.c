@@ -24,7 +24,7 @@ struct replay {
     struct history *history;
     bool is_copy;   /* the index started as a copy of the source's index */
     bool met;       /* true: the index was compared with the source's index, at the source's position */
-    bool has_frame; /* true: `last`, the last frame of the moment, is valid */
+    bool has_frame; /* true: `last` is valid; it is the last frame that the answer includes */
     bool is_beyond; /* true: the frame after `last` was read; the next fields have its times */
     struct frame_header last;
     uint64_t next_ms;
@@ -140,7 +140,7 @@ static int take_frames(struct replay *replay) {
     return error == LOG_END ? 0 : error;
 }
 
-/* Sets the times of the moment (as_of.h). */
+/* Sets the steady and wall time as of which the state is shown (as_of.h). */
 static void tell_time(struct replay *replay) {
     struct as_of *moment = replay->moment;
     uint64_t steady_ns = replay->has_frame ? replay->last.steady_ns : replay->source->meta.steady_ns;

@@ -78,15 +78,16 @@ struct as_of_counts {
     uint64_t in_flight;
     uint64_t dead;
     uint64_t expired; /* number of tasks whose `expires` time had passed without a record (as_of_state returns 0) */
-    uint64_t ahead;   /* number of pending tasks that are recorded as leased ahead of their due time */
+    uint64_t ahead;   /* number of pending tasks with a lease that was recorded before their due time */
 };
 /* Counts every row by its queue's place, into QUEUE_PLACES + 1 zeroed entries. AS_OF_DIFFERS: the counts differ from
  * the sums of the records. */
 int as_of_count(const struct as_of *moment, struct as_of_counts *out);
 
-/* Completes a directory. Copies the tasks' contents and the remembered replies into the index, so no frame below the
- * moment is needed. Checks the index (index_verify). Makes a new log, by the options `log`, that starts at the moment
- * with a seal of its time. Sets `message` with some errors. */
+/* Completes a directory. Copies the tasks' contents and the remembered replies into the index, so no frame before the
+ * moment is needed. Checks the index (index_verify). Makes a new log with the options `log`. The new log starts at the
+ * moment's position, with a seal (a frame without records) that has the moment's time. Sets `message` with some errors.
+ */
 int as_of_complete(struct as_of *moment, const struct as_of_source *source, const struct log_options *log,
                    char *message, size_t message_size);
 

@@ -17,7 +17,7 @@ struct history {
     const struct archive *archive;    /* archive of retired segments; NULL: none */
     struct history_question question; /* the query; its `task.key` is invalid after history_open */
     uint64_t hash;                    /* summary hash of the task; 0: every frame matches */
-    uint8_t *needle; /* bytes that the body of every matching frame contains; NULL: every frame matches */
+    uint8_t *needle; /* bytes to search in each frame's body: a frame without them cannot match; NULL: no search */
     size_t needle_size;
     struct log_cursor *cursor; /* cursor in a segment of the log */
     /* Cursor in an archived segment. If `archived` and `cursor` are both NULL, no segment is open. */
@@ -164,8 +164,8 @@ static void forget_answer(struct history *history) {
     history->range = 0;
 }
 
-/* Result of the following functions if no segment has frames at the position. Other results are 0 (a segment was
- * entered or skipped), HISTORY_GAP, and negative errors. */
+/* Return value of enter_log and the other functions below that look for a segment: none has frames at the position.
+ * Their other results are 0 (a segment was entered or skipped), HISTORY_GAP, and negative errors. */
 #define ABSENT 2
 
 static int skip_to(struct history *history, uint64_t position) {

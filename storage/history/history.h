@@ -40,8 +40,8 @@ struct history_stats {
 struct history_gap {
     uint64_t from; /* log position */
     uint64_t to;   /* end of the gap, exclusive; the reader continues here */
-    /* A phrase that follows the name of the archive file `base`. NULL: the file does not exist, because it was deleted
-     * or never made. */
+    /* Error phrase about the archive file `base`, written after the file's name. NULL: the file does not exist, because
+     * it was deleted or never made. */
     const char *problem;
     uint64_t base;
 };

@@ -107,7 +107,8 @@ static int write_frame(struct seekable_writer *writer) {
     size_t size =
         ZSTD_compress2(writer->context, writer->packed, writer->packed_room, writer->content, writer->content_size);
     if (ZSTD_isError(size))
-        return -ENOMEM; /* the buffer is large enough for every input, so the error can only be a lack of memory */
+        return -ENOMEM; /* the output buffer is large enough for every input, so compression fails only for lack of
+                           memory */
     int error = entry_add(writer, size, writer->content_size);
     writer->content_size = 0;
     return error ? error : write_on(writer, writer->packed, size);
@@ -269,7 +270,8 @@ static int unpack(struct seekable *seekable, size_t frame) {
     int error = make_room(seekable);
     if (error) return error;
     if (seekable->window_frame == frame) return 0;
-    seekable->window_frame = 0; /* the window never has frame 0, the head, so 0 means that the window is empty */
+    seekable->window_frame = 0; /* `window` is invalid until the frame is unpacked. Frame 0, the file's head, is never
+                                   unpacked, so 0 means invalid */
     size_t packed_size = (size_t)(seekable->packed[frame + 1] - seekable->packed[frame]);
     size_t content_size = (size_t)(seekable->content[frame + 1] - seekable->content[frame]);
     error = read_exactly(seekable, seekable->in, packed_size, seekable->packed[frame]);

@@ -84,7 +84,8 @@ static struct content **find(struct content_cache *cache, uint64_t id) {
 static void drop(struct content_cache *cache, struct content **at) {
     struct content *content = *at;
     *at = content->next;
-    memset(content->bytes, 0, content->size); /* clear it, because a core dump must not contain redacted contents */
+    memset(content->bytes, 0,
+           content->size); /* overwrite the content, because a core dump must not contain redacted contents */
     slab_release(cache->slab, content, object_size(content->size));
 }
 
@@ -105,7 +106,7 @@ static struct content *make_room(struct content_cache *cache, size_t size) {
 }
 
 static void put(struct content_cache *cache, uint64_t id, const void *bytes, size_t size) {
-    /* The cache has the content already, from a repeated retirement. */
+    /* A retirement that is repeated (as after a full disk) offers contents that the cache already has. */
     if (id <= cache->newest && *find(cache, id) != NULL) return;
     struct content *content = make_room(cache, object_size(size));
     if (content == NULL) return;

@@ -1,9 +1,9 @@
 /* content_cache.h: a memory cache for contents that moved from retired segments to the index.
  *
- * To read such a content for a delivery, the index descends a tree. With tens of millions of pending tasks, it usually
- * waits for a page fault. The content was in memory when it moved, so this cache keeps a copy, found by the task's id.
- * The cache drops a content when its task ends, when it is redacted, or when the cache is full. On a miss, the caller
- * reads the index (costs: bench/README, S9).
+ * To read such a content for a delivery, the index descends a tree. With tens of millions of pending tasks, that read
+ * usually waits for a page fault. A content is in memory when it moves to the index, so this cache keeps a copy, found
+ * by the task's id. The cache drops a content when the content's task ends, when the content is redacted, or when the
+ * cache is full. On a miss, the caller reads the index. bench/README.md has the measurement (S9).
  *
  * Any thread. */
 #ifndef TARRY_INDEX_CONTENT_CACHE_H

@@ -19,7 +19,7 @@
 
 #define DB_PATH_SIZE 4096
 #define MAP_SIZE_DEFAULT (64ull << 30) /* size of the map in bytes of address space */
-#define DISK_FULL_BYTES (4u << 20)     /* with less free space, a failed write counts as a full disk */
+#define DISK_FULL_BYTES (4u << 20)     /* a failed write counts as a full disk if fewer bytes are free */
 
 static const struct {
     const char *name;
@@ -47,10 +47,12 @@ static const struct {
     [DB_CALENDAR] = {"calendar", 0},
 };
 
-/* Opens a table; makes tables only in a new file. Reason: if LMDB does not find a table's name, or finds other
- * flags, a bit was flipped, and a new empty table would hide pending tasks (F-8). Two tables are also made in an
- * index of an earlier version, which lacks them: the calendar and the recurrences. The calendar can be rebuilt from
- * the other tables, and the format version of the index says whether it has had recurrences (INDEX_FORMAT_RECURS). */
+/* Opens a table. Creates missing tables only in a new file. Reason: if LMDB does not find a table's name, or finds
+ * other flags, a bit was flipped. A new empty table would hide pending tasks (F-8).
+ *
+ * Two tables are also created in an index of an earlier version, which lacks them: the calendar and the recurrences.
+ * The calendar can be rebuilt from the other tables. The format version of the index says whether it has had
+ * recurrences (INDEX_FORMAT_RECURS). */
 static int open_table(struct db *db, MDB_txn *txn, int table, unsigned create) {
     unsigned flags;
     bool is_derived = table == DB_CALENDAR, is_later = is_derived || table == DB_RECURS;
@@ -179,8 +181,9 @@ void db_read_end(struct db *db, MDB_txn *txn) {
     pthread_rwlock_unlock(&db->map_lock);
 }
 
-/* Reads the meta pages and begins the read transaction while an (empty) write transaction is open, so both are from the
- * same state. The caller takes map_lock first, because the map must not move during a transaction. */
+/* Begins the read transaction and reads the size of the used file while a write transaction is open. The write
+ * transaction is empty and excludes commits, so size and read transaction belong to the same state. The caller takes
+ * map_lock first, because the map must not move during a transaction. */
 static int snapshot_take(struct db *db, struct db_snapshot *out) {
     MDB_txn *writer = NULL;
     MDB_envinfo info;

@@ -18,27 +18,31 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are written in the byte order of memory");
 
 enum db_table {
-    /* One record with the totals; also definitions: space, name → packed DefinitionPut (index_definitions.c). */
+    /* key "meta": the record with the totals; other keys: packed DefinitionPuts, by space and name
+       (index_definitions.c) */
     DB_META,
-    DB_TALLIES,   /* counts of each place in the table of queues, by the number of its current queue */
-    DB_ROWS,      /* rows of tasks by id; DB_LEASED has the newer row of a leased task */
-    DB_LEASED,    /* rows of leased tasks by id; a small table, so short leases do not change random LMDB pages */
-    DB_RANGES,    /* by id / 4096: numbers of rows and of ended rows, and bitmap of ended ids */
-    DB_SLOTS,     /* by line, level, slot and chunk: entries (due, id) */
-    DB_RUNS,      /* descriptors of the key runs, by number of the run */
-    DB_KEYS,      /* by run, kind and chunk: entries (hash, id) of a key run, blocks of its filter, or its fences */
-    DB_TAIL,      /* keys that are in no run yet: hash and id, without a value */
-    DB_HELD,      /* leases and dead letters: state, queue, due time and id, without a value */
+    DB_TALLIES, /* counts of tasks of each queue, by the queue's number; only for present queues */
+    DB_ROWS,    /* rows of tasks by id; DB_LEASED has the newer row of a leased task */
+    DB_LEASED,  /* rows of leased tasks by id; a small table, so short leases do not change random LMDB pages */
+    DB_RANGES,  /* for each range of 4,096 ids: number of rows, number of ended rows, and a bitmap of the ended ids */
+    DB_SLOTS,   /* entries (due, id) of waiting tasks, in chunks; key: line, level, slot and number of the chunk
+                   (index_slots.c) */
+    DB_RUNS,    /* descriptors of the key runs, by number of the run */
+    DB_KEYS, /* key runs (index_keys.c), in chunks; key: number of the run, kind and number of the chunk. Kinds: entries
+                (hash, id), blocks of the Bloom filter, first hashes of the chunks */
+    DB_TAIL, /* keys that are in no run yet: hash and id, without a value */
+    DB_HELD, /* leases and dead letters: state, queue, due time and id, without a value */
     DB_OUTCOMES,  /* chunks of packed outcomes, in the order of ending */
     DB_QUEUES,    /* packed QueuePut of each queue, by its number */
     DB_PRODUCERS, /* by producer: time of its last commit, and its lowest remembered sequence */
     DB_RESULTS,   /* log positions of stored replies, by producer and sequence */
     DB_JOBS,      /* packed JobPut of each job, by its id */
-    DB_RECURS, /* by 2 × number: packed RecurPut of the recurrence's last SET; by 2 × number + 1: packed RecurState */
-    DB_BLOBS,  /* contents of retired segments, by task id */
+    DB_RECURS, /* recurrences. Key 2 × number: packed RecurPut of the last SET. Key 2 × number + 1: packed RecurState */
+    DB_BLOBS,      /* contents of retired segments, by task id */
     DB_REPLIES,    /* packed CommitReplies of retired segments, by producer and sequence */
     DB_REDACTIONS, /* packed Redactions by task id, until they have been carried out */
-    DB_CALENDAR,   /* by line, level and chunk: counts of waiting tasks by due time; can be rebuilt from the rows */
+    DB_CALENDAR,   /* counts of waiting tasks by due time; key: line, level and chunk (index_calendar.h). Can be rebuilt
+                      from the rows */
     DB_TABLES
 };
 
@@ -56,8 +60,9 @@ struct db {
     MDB_txn *pool[DB_POOL_MAX]; /* read transactions that were reset and can be reused */
     size_t pool_count;
     size_t map_size;
-    void *base;              /* address of the mapped file; NULL: not known yet */
-    _Atomic bool grow_waits; /* the map must grow: a long holder of map_lock, such as a copy, must release it */
+    void *base; /* address of the mapped file; NULL: not known yet */
+    _Atomic bool
+        grow_waits; /* true: a writer waits to grow the map. A copy, which holds map_lock for long, must release it */
     bool read_only;
     bool has_calendar; /* true: the calendar's table exists. Only a read-only environment that an older program made
                           lacks it */
@@ -86,8 +91,8 @@ struct db_snapshot {
     uint64_t size; /* bytes of the file that belong to the snapshot */
 };
 int db_snapshot_begin(struct db *db, struct db_snapshot *out);
-/* Ends a snapshot, on the thread that began it. While db_grow_waits is true, a copy must end its snapshot within one
- * step. */
+/* Ends a snapshot, on the thread that began it. A copy that sees db_grow_waits return true must end its snapshot before
+ * its next step. */
 void db_snapshot_end(struct db *db, struct db_snapshot *snapshot);
 bool db_grow_waits(const struct db *db);
 

@@ -46,8 +46,8 @@ static int create(struct index *index, const char *directory) {
     };
     memcpy(meta.cluster, index->options.cluster, sizeof meta.cluster);
     index->meta = meta;
-    int error =
-        keyring_make(directory, index->options.no_sync); /* made first, because an index without keyring is damaged */
+    int error = keyring_make(directory, index->options.no_sync); /* make the keyring before the index, because an index
+                                                                    without a keyring counts as damaged */
     return error != 0 ? error : index_write(index, create_body, index);
 }
 
@@ -62,7 +62,8 @@ static int load_meta(struct index *index, const char *directory) {
     const uint32_t format = index->meta.format;
     if (format < FORMAT_VERSION || format > INDEX_FORMAT_MAX) return INDEX_VERSION;
     if (format >= INDEX_FORMAT_RECURS && index->db.lacks_recurs)
-        return INDEX_DAMAGED; /* the index has had recurrences, and an empty new table would hide their loss (F-8) */
+        return INDEX_DAMAGED; /* this index has had recurrences; creating their missing table empty would hide a loss
+                                 (F-8) */
     if (memcmp(index->meta.cluster, index->options.cluster, sizeof index->meta.cluster) != 0) return INDEX_FOREIGN;
     return 0;
 }
@@ -73,7 +74,7 @@ static int load_tally(void *argument, MDB_txn *txn, const MDB_val *key, const MD
     const uint32_t number = get_be32(key->mv_data);
     if (!queue_number_is_valid(number)) return INDEX_DAMAGED;
     struct queue_tally *counts = &index->queues[queue_place(number)];
-    if (counts->number != 0) return INDEX_DAMAGED; /* the place already belongs to another queue */
+    if (counts->number != 0) return INDEX_DAMAGED; /* another queue already has this place of the table of queues */
     memcpy(counts, data->mv_data, QUEUE_COUNTS_SIZE);
     counts->number = index->tally_keys[queue_place(number)] = number;
     return 0;
@@ -137,7 +138,8 @@ int index_open(struct index **out, const struct index_options *options, char *me
     bool is_open = false;
     if (index == NULL) goto out;
     index->options = *options;
-    index->options.directory = NULL; /* the directory's name was borrowed only for the call of index_open */
+    index->options.directory =
+        NULL; /* the caller may free the directory's name after index_open, so no pointer to it is kept */
     pthread_mutex_init(&index->runs.lock, NULL);
     index->queues = calloc(QUEUE_PLACES + 1, sizeof *index->queues);
     index->tally_keys = calloc(QUEUE_PLACES + 1, sizeof *index->tally_keys);
@@ -191,7 +193,7 @@ void index_close(struct index *index) {
 
 int index_clone(struct index *index, const char *directory) {
     assert(index->options.read_only);
-    /* Copied first, because an index without keyring is damaged. */
+    /* Copies the keyring before the index, because an index without a keyring counts as damaged. */
     int error = keyring_copy(index->keyring, directory);
     return error != 0 ? error : db_negative(mdb_env_copy2(index->db.env, directory, 0));
 }

@@ -53,7 +53,7 @@ struct index_meta {
     uint64_t position; /* end of the last absorbed frame; LOG_POSITION_FIRST in a new index */
     uint8_t chain[FRAME_CHAIN_SIZE];
     uint64_t log_start; /* the index stores the contents of frames below this position (LOG-3) */
-    uint64_t steady_ns; /* logical steady time of the last absorbed frame; wall_ns: its wall time */
+    uint64_t steady_ns; /* logical steady time of the last absorbed frame */
     uint64_t wall_ns;
     uint64_t known_since_ms; /* time from which the index remembers all endings */
     struct tally tally;      /* tally.queues points into the index; read it only at start */
@@ -83,9 +83,10 @@ int index_each_job(struct index *index, int (*each)(void *argument, const Tarry_
 /* Calls `each` for every definition, with a before_hash of 0. */
 int index_each_definition(struct index *index, int (*each)(void *argument, const Tarry__DefinitionPut *definition),
                           void *argument);
-/* Calls `each` for every recurrence. `put` has its definition; `state` is its present state without the open tasks that
- * have ended, and `before_hash` the hash of its recorded state. `next`: row of the next occurrence's task; NULL: the
- * task has ended. `open_live`: this many of the first open tasks are waiting or in flight; the others are dead. */
+/* Calls `each` for every recurrence. `put` has the recurrence's definition, and its state without open tasks that have
+ * ended; put->before_hash is the hash of the state as recorded. `next`: row of the next occurrence's task; NULL: that
+ * task has ended. `open_live`: number of open tasks that are waiting or in flight; they come first in the state, and
+ * dead ones follow. */
 int index_each_recur(struct index *index,
                      int (*each)(void *argument, const Tarry__RecurPut *put, const struct row *next, size_t open_live),
                      void *argument);
@@ -99,8 +100,9 @@ int index_absorb(struct index *index, const struct frame_header *header, const T
 size_t index_pending(const struct index *index);
 /* Writes the batch in one synced transaction; if the map is full, grows the map and tries again. Writes net effects
  * only: a task that was scheduled and ended within the batch changes only the outcomes. -ENOSPC is not fatal: nothing
- * was written, and the caller may repeat the call when there is space. Until the call succeeds, absorb, retire and a
- * window that must cascade return -ENOSPC too. Every other error is permanent: later calls return it again. */
+ * was written, and the caller may repeat the call when there is space. Until the call succeeds, index_absorb,
+ * index_retire and an index_window that must write return -ENOSPC too. Every other error is permanent: later calls
+ * return it again. */
 int index_commit(struct index *index);
 /* Does one step of background work: merges key runs, or sweeps ended rows and slots. Call it after commits, and at the
  * time that index_maintain_at returns. A step is at most one bounded transaction (target: < 20 ms). Sets *out_more if
@@ -120,16 +122,16 @@ struct index_rows { /* rows and their keys are in the caller's arena */
     size_t count;
     uint64_t position; /* index position of the snapshot that they were read from */
 };
-/* Reads the waiting tasks of a line with `after` < (due, id) and due ≤ until_ms: at most count_max, soonest first.
- * `*out_through`: the result is complete up to here: every waiting task of the line after `after` and up to
- * `*out_through` is in `out`. It may be later than until_ms if no task is due before the next slot;
- * {UINT64_MAX, UINT64_MAX}: the line has no later task.
- * May cascade slots, which writes (not if read-only). If the cascade needs another step, sets *out_again and returns no
- * rows; the caller repeats the call. */
+/* Reads waiting tasks of a line with `after` < (due, id) and due ≤ until_ms: the soonest count_max of them.
+ * `*out_through`: `out` has every waiting task of the line after `after` up to this point. The point may be later than
+ * until_ms if no task is due before the next slot. {UINT64_MAX, UINT64_MAX}: the line has no later task.
+ *
+ * May cascade slots (move the entries of a large slot to lower levels), which writes; a read-only index does not
+ * cascade. If the cascade needs another step, sets *out_again and returns no rows; the caller repeats the call. */
 int index_window(struct index *index, const struct line *line, struct due after, uint64_t until_ms, size_t count_max,
                  struct arena *arena, struct index_rows *out, struct due *out_through, bool *out_again);
-/* Advises that every task of the line below `low` was leased, moved or ended, so a sweep may delete its slot entries.
- * The sweep checks each row first and does not trust the advice. */
+/* Tells the index that every task of the line with (due, id) < `low` was leased, moved or ended, so a sweep may delete
+ * the slot entries of these tasks. The sweep checks each task's row first and does not rely on the call. */
 void index_advise_low(struct index *index, const struct line *line, struct due low);
 
 /* ---- looking up (any thread) */
@@ -155,9 +157,9 @@ int index_lookup(struct index *index, const struct want *wants, size_t want_coun
 int index_scan(struct index *index, uint32_t queue, uint64_t after_id, uint64_t id_end, size_t count_max,
                size_t examine_max, struct arena *arena, struct index_rows *out, uint64_t *out_next);
 /* Reads at most count_max rows in order of (due, id), for `tarry list`. `states` is a mask of 1 << enum row_state; an
- * empty prefix matches every key. Matches rows with (due, id) > after and due_from ≤ due < due_to. `*out_through`: the
- * result is complete up to here; {UINT64_MAX, UINT64_MAX}: to the end. A result with few or no rows is not necessarily
- * the end. */
+ * empty prefix matches every key. Matches rows with (due, id) > after and due_from ≤ due < due_to. `*out_through`:
+ * `out` has every matching row up to this point; {UINT64_MAX, UINT64_MAX}: it has all matching rows. Even a result
+ * without rows may have a point before the end; the caller continues from the point. */
 struct index_query {
     uint32_t queue;
     uint32_t states;
@@ -188,11 +190,13 @@ struct index_calendar {
     uint64_t before, after; /* number of tasks due before the first span and after the last span */
     uint64_t position;
     uint64_t steady_ms; /* steady time of the last frame below `position` */
-    uint64_t counted;   /* while an old index is being counted: tasks with ids below this one are counted */
+    uint64_t counted;   /* tasks with smaller ids are in the counts; less than next_id only while the table is built for
+                           an old index */
     uint64_t next_id;   /* upper bound of task ids: greater than all of them */
 };
-/* Answers a calendar query. Returns 1 if the counting of an old index is not complete, and sets only the last four
- * fields; a read-only index never completes it. -E2BIG: the query would read too many chunks. Neither is fatal. */
+/* Answers a calendar query. Returns 1 while the index still counts the tasks of an index that an older program wrote;
+ * then only position, steady_ms, counted and next_id are set. A read-only index never finishes counting. -E2BIG: the
+ * query would read too many chunks. Neither result is fatal. */
 int index_calendar(struct index *index, const struct index_calendar_query *query, struct arena *arena,
                    struct index_calendar *out);
 /* Reads a content that moved from a retired segment to the index. 1: not found. `*out` is in the arena. */
@@ -235,7 +239,8 @@ struct index_stats {
     uint64_t bytes_memory; /* bytes of filters, fences and buffers; counted, not measured */
     uint64_t key_runs;
     uint64_t rows; /* number of rows on disk, including rows of ended tasks that were not swept */
-    /* Number of entries in runs and tail, including those of ended tasks that no merge has dropped. */
+    /* Number of keys in the key runs and in the tail (keys that are in no run yet). Includes keys of ended tasks that
+     * no merge has dropped. */
     uint64_t key_entries;
     uint64_t slot_entries; /* number of entries in slots, including stale entries that were not swept */
 };

@@ -8,7 +8,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define FRESH_SPAN_MAX (1u << 22) /* ids farther beyond first_id than this are stored in the hash index */
+#define FRESH_SPAN_MAX                                                                                                 \
+    (1u << 22) /* batch.fresh has only ids below first_id + FRESH_SPAN_MAX; batch.old has higher ones */
 
 struct change *batch_find(const struct batch *batch, uint64_t id) {
     if (id >= batch->first_id && id - batch->first_id < FRESH_SPAN_MAX) {
@@ -62,7 +63,8 @@ static int absorb_put(struct index *index, const Tarry__TaskPut *put, const stru
     struct batch *batch = &index->batch;
     struct change *change = batch_find(batch, row->id);
     if (change == NULL) {
-        /* A task that is not fresh has a row on disk, in the state of the record's before_ fields. */
+        /* If the put is not fresh, the task already has a row on disk. The record's before_… fields describe that row.
+         */
         if (put->fresh != (row->id >= batch->first_id)) return INDEX_DAMAGED;
         int error = batch_add(batch, row->id, &change);
         if (error != 0) return error;
@@ -177,7 +179,7 @@ static int absorb_record(struct index *index, const struct frame_header *header,
     case TARRY__RECORD__FACT_REDACTION:
         return absorb_redaction(index, record->redaction, steady_ms);
     default:
-        return 0; /* the index stores nothing of these records: the tally keeps epoch and clock, and the others are only
+        return 0; /* the index stores no other records: the tally keeps epoch and clock, and the rest is only
                      information */
     }
 }
@@ -206,7 +208,7 @@ int index_absorb(struct index *index, const struct frame_header *header, const T
     }
     if (error == 0 && body != NULL && body->producer != 0) error = absorb_result(index, header, body);
     if (error != 0) {
-        index->failed = error; /* the batch has half a frame, so it must never be written */
+        index->failed = error; /* the batch has only some records of the frame, so it must never be written */
         return error;
     }
     batch->records += body != NULL ? body->n_records : 0;

@@ -167,7 +167,7 @@ static int count_body(void *argument, MDB_txn *txn) {
 }
 
 int calendar_count(struct index *index, bool *out_did) {
-    /* No batch is prepared, so no commit changes the rows on disk while they are counted. */
+    /* The caller makes sure that no batch is prepared. So no commit changes the rows on disk while they are counted. */
     assert(!index->batch.is_prepared);
     *out_did = calendar_count_wanted(index);
     if (!*out_did) return 0;

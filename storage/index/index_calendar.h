@@ -50,7 +50,7 @@ struct calendar_key {
 struct calendar_bucket {
     struct calendar_key key;
     uint32_t count;
-    uint32_t start; /* index of the bucket's first entry in `sorted` */
+    uint32_t start; /* index in `sorted` of the first entry of this bucket */
 };
 struct calendar_entry {
     uint32_t cell;

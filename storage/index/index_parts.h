@@ -38,10 +38,9 @@
 #define BLOOM_STEP_CHUNKS 2000u
 #define GARBAGE_STEP_CHUNKS 4000u
 #define UNREAD_STEP_CHUNKS 256u
-#define WINDOW_READ_MAX 65536u /* a window first cascades slots that have more entries than this */
-#define READ_AHEAD_PAIRS_MAX                                                                                           \
-    131072u                        /* maximum number of entries of a line that are kept for the line's next windows    \
-                                    */
+#define WINDOW_READ_MAX 65536u /* a slot with more entries moves to lower levels before a window reads it */
+/* Maximum number of entries that one read-ahead keeps: entries of a line that a window read and did not return. */
+#define READ_AHEAD_PAIRS_MAX 131072u
 #define READ_AHEAD_ROWS_MAX 65536u /* maximum number of entries whose rows are read together */
 #define READ_AHEAD_BYTES_MAX (1u << 30)
 #define CASCADE_STEP_CHUNKS 256u
@@ -89,9 +88,9 @@
 #define RETIRE_COPIES_MAX 10u
 #endif
 /* A maintenance step is one transaction, whose two disk syncs compete with windows and the log's syncs. With more
- * memory a step does more work, up to STEP_SCALE_MAX times the limits above. */
+ * memory a step does more work: up to STEP_SCALE_MAX times what the constants named …_STEP_… say. */
 #define STEP_SCALE_MAX 8u
-#define STEP_MEMORY ((size_t)64 << 20) /* bytes of options.memory for which the limits above hold unscaled */
+#define STEP_MEMORY ((size_t)64 << 20) /* up to this many bytes of options.memory, step limits are not scaled */
 #define RANGE_IDS (1u << RANGE_SHIFT)
 #define RANGE_BYTES (RANGE_IDS / 8)
 #define SLOT_LEVELS 6
@@ -106,7 +105,7 @@
 #define LOW_PAUSE_BYTES 4096u
 #define MERGE_MEMORY_SHARE 4 /* the filter of a merge's output may use 1/4 of options.memory */
 #define READ_AHEADS_MAX 4
-#define READ_AHEAD_MEMORY_SHARE 32 /* the kept entries of one line may use 1/32 of options.memory */
+#define READ_AHEAD_MEMORY_SHARE 32 /* a read-ahead's entries may use 1/32 of options.memory */
 #define READ_AHEAD_ROWS_SHARE 8    /* the kept rows of all lines may use 1/8 of options.memory */
 #define PAGES_MEMORY_SHARE 8       /* mapped pages may always use 1/8 of options.memory */
 
@@ -223,7 +222,8 @@ struct meta_record {
     uint8_t chain[FRAME_CHAIN_SIZE];
     uint64_t position;
     uint64_t log_start;
-    uint64_t retired_to; /* the index may store contents of frames below this position, although log_start is lower */
+    uint64_t retired_to; /* retirement may have copied contents of frames below this position; it may exceed log_start
+                            while retirement runs */
     uint64_t steady_ns;
     uint64_t wall_ns;
     uint64_t known_since_ms;
@@ -322,7 +322,8 @@ struct definition_change {
     size_t size; /* size of the packed DefinitionPut; 0: the definition was deleted */
 };
 /* Format of an index that has, or had, groups (Policy.filter). A program that does not know groups would never deliver
- * the tasks of a topic, so it must refuse the directory. Nor does it know rows with a serial name or a spread. */
+ * the tasks of a topic, so it must refuse the directory. Such a program also does not know rows with a serial name or a
+ * spread. */
 #define INDEX_FORMAT_GROUPS 2u
 /* Version of the index once it has absorbed a recurrence; it may also have groups. */
 #define INDEX_FORMAT_RECURS 3u
@@ -334,7 +335,9 @@ struct batch {
     uint64_t first_id; /* ids from this one on have no row on disk */
     VECTOR(struct change) changes;
     VECTOR(uint8_t) bytes;
-    VECTOR(uint32_t) fresh;   /* for each id from first_id on: its index in `changes`, plus 1; at [id - first_id] */
+    VECTOR(uint32_t)
+    fresh; /* for each id from first_id on, at [id - first_id]: 1 + the index of the task in `changes`; 0: not in
+              `changes` */
     struct hash_index old;    /* for ids below first_id: id → index in `changes`, plus 1 */
     VECTOR(uint8_t) outcomes; /* packed outcomes, one after another */
     VECTOR(uint32_t) outcome_sizes;
@@ -367,11 +370,12 @@ struct batch {
 struct low {
     struct line line;
     struct due low;
-    uint32_t next;       /* next line of the list index->lows_wanted, as index + 1; 0: this is the last line */
-    bool is_listed;      /* true: the line is in index->lows_wanted */
-    bool is_wanted;      /* true: the line needs a sweep when the log has reached not_before */
+    uint32_t
+        next; /* next line in the list index->lows_wanted: 1 + its index in index->lows; 0: this is the last line */
+    bool is_listed; /* true: the line is in index->lows_wanted */
+    bool is_wanted; /* true: the line needs a sweep, which may start when the index's position reaches not_before */
     uint64_t not_before; /* log position */
-    uint64_t pause;      /* bytes of log until the next sweep, after a sweep that left entries in place */
+    uint64_t pause;      /* if the last sweep left entries in place: bytes of log to wait before the next sweep */
     bool is_open;        /* true: a sweep is in progress and continues at level, slot, chunk */
     uint8_t level;
     uint64_t slot, chunk;
@@ -399,7 +403,7 @@ struct whole_sweep {
 
 /* Entries and rows of a line that are kept for the line's next windows (index_read_ahead.c). */
 #define ROW_UNREAD UINT32_MAX
-#define ROW_GONE (UINT32_MAX - 1) /* value in `places`: the task no longer waits at this entry */
+#define ROW_GONE (UINT32_MAX - 1) /* in `places`: the task no longer waits with the entry's due time */
 struct read_ahead {
     struct line line;
     struct pairs pairs;   /* entries, ordered by due and id; empty: this struct is not in use */
@@ -430,10 +434,11 @@ struct index {
     struct slot_writer writer;
     VECTOR(struct low) lows;
     uint32_t *tally_keys; /* for each place: queue number of the counts on disk; 0: no counts yet */
-    /* Index + 1 in `lows` for each line (low_place); 0: the line never had advice; NULL: no line had advice. */
+    /* For each line (low_place): 1 + the index in `lows`. 0: index_advise_low was never called for the line. NULL: it
+     * was never called. */
     uint32_t *low_places;
     struct {
-        uint32_t first, last; /* first and last line of the list, as index + 1; 0: the list is empty */
+        uint32_t first, last; /* first and last line of the list: 1 + the index in `lows`; 0: the list is empty */
     } lows_wanted;            /* queue of the lines that need a sweep or have one in progress */
     struct pairs scratch;
     struct read_ahead read_aheads[READ_AHEADS_MAX];
