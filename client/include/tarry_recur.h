@@ -25,13 +25,13 @@ struct tarry_recur_options {
     uint64_t from_ms;   /* Unix time before which there is no occurrence; 0: now */
     uint64_t until_ms;  /* Unix time after which there is no occurrence; 0: no end */
     uint64_t count;     /* number of occurrences; 0: no limit */
-    uint64_t jitter_ms; /* duration: each occurrence is due up to this much later */
+    uint64_t jitter_ms; /* longest random delay that is added to an occurrence's due time, in ms */
     const char *gap;    /* how to treat a local time that does not exist: "next" (default) or "skip" */
     const char *fold; /* which of two equal local times counts: "first" or "both"; the default depends on how often the
                          recurrence fires */
-    const char
-        *missed; /* which occurrences run that fell due while no broker ran: "last" (default), "none" or "all:N" */
-    uint64_t missed_window_ms; /* duration: older missed occurrences do not run; 0: no limit */
+    const char *missed; /* what to do with occurrences that were due while no broker ran: "last" (default): run the last
+                           one; "none"; or "all:N": run up to N */
+    uint64_t missed_window_ms; /* maximum age in ms of a missed occurrence that still runs; 0: no limit */
     const char *overlap; /* action if an earlier occurrence has not ended: "skip" (default), "queue-one" or "allow" */
     const char *days;    /* required for a cron expression with a day of month and a day of week: "and" or "or" */
     /* Payload, attributes and priority of each occurrence, as in struct tarry_schedule_options. */

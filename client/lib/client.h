@@ -1,10 +1,10 @@
 /* client.h: internal types and functions of libtarry.
  *
  * A client has one connection for requests and one thread, the engine. The calling thread packs its operation into
- * the request that is gathering. A blocking call sends that request itself if a commit slot is free. Otherwise the
- * engine sends it as soon as a slot is free. The engine reads replies and the consumers' lanes (connections for
- * deliveries), and runs the callbacks. A blocking call with no other call beside it reads its reply itself
- * (caller.c).
+ * the gathering request, the one that still takes further operations. A blocking call sends that request itself if a
+ * commit slot is free. Otherwise the engine sends it as soon as a slot is free. The engine reads replies and the
+ * consumers' lanes (connections for deliveries), and runs the callbacks. A blocking call with no other call beside it
+ * reads its reply itself (caller.c).
  *
  * Invariants
  *   - A request is in exactly one place: gathering, waiting in a queue, in a slot, or being processed by the engine.
@@ -13,8 +13,8 @@
  *   - A commit without a sequence may be divided (queue.c). A commit with a sequence may not.
  *   - No step walks over all waiting requests: the engine's work for one reply does not depend on their number.
  *   - `lock` is not held while a callback of the program runs or while the engine reads.
- *   - Only the engine opens, reads and closes connections, or a caller that has the turn while the engine waits.
- *     Only the thread that holds `lock` sends.
+ *   - Only the engine opens, reads and closes connections. While the engine waits, a caller that reads its reply
+ *     itself (caller.c) may do so instead. Only the thread that holds `lock` sends.
  *   - Lock order: client.lock, then consumer.lock or a connection's io. */
 #ifndef TARRY_CLIENT_H
 #define TARRY_CLIENT_H
@@ -48,28 +48,32 @@
 #define RETRY_BACKOFF_MAX_MS 100u
 /* Time without a reply after which a request is sent again, although the connection is up. */
 #define RESEND_AFTER_MS 5000u
-/* A commit without a reply, on a connection without any reply, is sent to the next address after this time. It is
- * longer than a primary's default --solo-after (1.5 s), during which it acknowledges no write while its follower is
- * silent. */
+/* If a connection has brought no reply at all for this time, a commit without a reply is sent to the next address. The
+ * time is longer than the default of the primary's option --solo-after (1.5 s): a primary with a silent follower may
+ * acknowledge nothing for that long. */
 #define RESEND_ELSEWHERE_MS 1800u
 #define DIAL_AGAIN_MIN_MS 50u /* pause between two rounds of all addresses, doubled each time */
 #define DIAL_AGAIN_MAX_MS 400u
 #define DIAL_PATIENCE_MS 1000u /* limit for one connection attempt if there are other addresses */
 #define DIAL_PATIENCE_ALONE_MS 5000u
-/* limit for the TCP handshake in the first DIAL_ROUNDS_TCP rounds: the host may be dead */
+/* Limit for the TCP handshake, because the host may be dead. It holds in the first DIAL_ROUNDS_TCP rounds; a round
+ * tries each address once. */
 #define DIAL_PATIENCE_TCP_MS 300u
 #define DIAL_ROUNDS_TCP 3u
 /* A host counts as dead if its kernel acknowledges nothing for this time and there are other addresses. */
 #define HOST_DEAD_AFTER_MS 800u
-#define NOT_PRIMARY_GRACE_MS 100u /* wait for the remaining replies of a broker that is not the primary */
+#define NOT_PRIMARY_GRACE_MS                                                                                           \
+    100u /* A broker replied that it is not the primary: how long the client waits for that broker's replies to other  \
+            requests before it closes the connection. */
 #define GOODBYE_TIMEOUT_MS 200u
 #define DRAIN_GRACE_MS 200u
-/* After an event the engine wakes again within this time, so a thread that submits a request need not wake it. */
+/* The engine wakes by itself within this time after an event, so a thread that submits a request need not wake the
+ * engine. */
 #define LOOK_AGAIN_MS 1000u
 #define LENT_MS LOOK_AGAIN_MS /* the engine takes back a borrowed connection that no caller has read for this time */
 #define GATES 64u
-/* A call whose deadline is nearer than this does not gather with others: neither does it wait for other calls, nor do
- * they wait for it. */
+/* A blocking call whose deadline is nearer than this is sent at once: it neither waits for other calls to share its
+ * commit, nor delays them. */
 #define GROUP_SPARE_MS 20u
 #define REQUEST_ID_SIZE 4u /* size of the SP request id before each message, in bytes */
 #define REQUEST_POOL_MAX 8u
@@ -87,8 +91,8 @@ struct slot {
 
 /* Place where callers wait whose operations are in the same commit: one system call wakes them all. */
 struct gate {
-    atomic_uint turn;    /* futex, increased when the gate opens */
-    atomic_uint waiters; /* number of threads that may sleep at the gate */
+    atomic_uint turn;    /* a futex word; gate_open increases it */
+    atomic_uint waiters; /* number of threads that are in gate_wait, or about to sleep in it */
 };
 
 /* Files that identify the client to a broker, and the trusted authorities. Owned copies; NULL: not used. */
@@ -126,12 +130,12 @@ struct link {
     bool trying; /* a connection attempt is running */
     bool up;
     bool again;              /* close this connection and try the next address */
-    uint64_t grace_until_ms; /* if `again` is set: until this time the connection is closed only if no request is
-                                unanswered */
+    uint64_t grace_until_ms; /* with `again` set: at this time the connection is closed in any case; before this time,
+                                it is closed when no request is unanswered */
     uint64_t since_ms;       /* start of the current attempt */
     uint64_t progress_ms;    /* time of the connection attempt's last step (connected, secured) */
     uint32_t tries;          /* attempts since the last connection that brought a reply */
-    uint32_t serial;         /* number of the current attempt; replies to older attempts are ignored */
+    uint32_t serial;         /* number of the current connection attempt; an event of an earlier attempt is ignored */
     uint32_t tried;          /* addresses tried in this round, as bits 1 << index */
     uint64_t retry_at_ms;    /* earliest time of the next connection attempt, if there is no connection */
     struct addresses addresses;
@@ -142,7 +146,8 @@ struct link {
 
 #define LEDGER_MAX (COMMITS_PER_PRODUCER_MAX - 1u)
 
-/* Producer for named commits, which get their sequences before they are sent (once.c). */
+/* Producer for named commits: commits that get their producer and sequence before they are sent, so that the program
+ * can store them (once.c). */
 struct ledger {
     uint64_t producer; /* number of the producer for named commits; 0: request one from the broker */
     uint64_t next_sequence;
@@ -181,8 +186,10 @@ struct tarry_client {
     /* A caller that reads its reply itself: see caller.c. */
     pthread_cond_t turned; /* condition: caller_turns has become false */
     bool caller_reads;     /* a caller has borrowed the connection */
-    bool caller_turns; /* the caller that borrowed the connection is reading; the engine waits until it has finished */
-    unsigned lone_calls;     /* number of consecutive blocking calls that were alone, counted up to the threshold */
+    bool caller_turns; /* a blocking call is reading its reply from the connection; the engine waits until that call has
+                          finished */
+    unsigned lone_calls;     /* number of consecutive blocking calls during which no other call waited; counted up to
+                                LEND_AFTER (caller.c) */
     uint64_t caller_read_ms; /* time of the last read by a caller */
     struct loop loop;
     struct credentials credentials;
@@ -198,9 +205,10 @@ struct tarry_client {
     /* Requests. */
     struct commit_queue commits[COMMIT_RANKS];
     struct request_list resend;   /* commits that may have been executed, in order of sequence; usually few */
-    struct request_list mixed;    /* commits in the queue NEEDS_ROOM that contain operations of other ranks too */
+    struct request_list mixed;    /* commits in the queue of rank NEEDS_ROOM that also contain operations of other ranks
+                                     (enum commit_rank) */
     struct request_list settling; /* commits that settle leases and have no reply */
-    struct names names;           /* tasks named by unanswered operations of rank NEEDS_ROOM */
+    struct names names;           /* tasks that the unanswered operations of rank NEEDS_ROOM name */
     struct request_list calls;    /* calls that may be sent, in order */
     struct timers retries;        /* timers of refused calls: each expires when the call may be sent again */
     struct timers deadlines;
@@ -209,7 +217,7 @@ struct tarry_client {
     unsigned next_gate;
     struct request *pool;
     size_t pool_count;
-    size_t request_count; /* all requests, with those in the pool */
+    size_t request_count; /* number of allocated requests, including unused ones in `pool` */
     uint64_t next_order;
     uint64_t next_settling;
     size_t pending; /* number of unanswered operations, not counting the library's own calls */
@@ -225,17 +233,19 @@ struct tarry_client {
     uint8_t greeted[CLUSTER_ID_SIZE]; /* cluster that issued the producer numbers; all zero: not known yet */
     bool hello_under_way;
     uint64_t hello_retry_ms;
-    int hello_refused; /* code of the broker's final refusal of Hello, with which waiting commits fail; 0: not refused
-                        */
+    int hello_refused; /* error code with which waiting commits fail, because the broker has finally refused Hello; 0:
+                          not refused */
     char hello_message[256];
     uint32_t request_max;
     uint8_t cluster[CLUSTER_ID_SIZE]; /* id of the cluster that issued the first producer */
     size_t cluster_size; /* size of `cluster` in bytes; 0: the cluster is not known, or there is only one address */
     /* Silence. */
     uint64_t answered_ms; /* time of the last reply; NOT_PRIMARY does not count */
-    uint64_t left_ms;     /* time of the last check that found a commit unanswered for RESEND_ELSEWHERE_MS; 0: never */
-    uint64_t primary_ms;  /* time of the last reply from a primary */
-    uint64_t waiting_since_ms; /* time at which `waiting` became positive, or at which the silence was last reported */
+    uint64_t left_ms; /* time at which the client last decided to leave an address, because a commit was unanswered for
+                         RESEND_ELSEWHERE_MS; 0: never */
+    uint64_t primary_ms;       /* time of the last reply from a primary */
+    uint64_t waiting_since_ms; /* start of the present silence: when `waiting` became positive, or when an event last
+                                  reported that the broker is silent */
     char busy_reason[MESSAGE_SIZE_MAX]; /* message of the last BUSY refusal */
     uint64_t not_primary_ms;            /* time of a NOT_PRIMARY reply with no other reply since; 0: none */
     struct tarry_consumer *consumers;
@@ -298,11 +308,13 @@ int pack_queue_purge(struct buffer *body, const char *queue, uint32_t states);
 int ref_to_proto(const struct tarry_ref *ref, bool needs_key, Tarry__Ref *out);
 
 /* ---- once.c: names of commits. Lock held. */
-/* Returns the value for the field oldest_unanswered of a named commit. */
+/* Returns the number for Commit.oldest_unanswered when the commit called `id` (a named commit, see struct ledger) is
+ * sent. */
 uint64_t ledger_oldest(const struct ledger *ledger, const struct tarry_commit_id *id);
 /* Forgets a named commit, because it was answered or will never be sent. */
 void ledger_close(struct ledger *ledger, const struct tarry_commit_id *id);
-/* Stops using this producer, because an outcome is unknown and its replies must be kept. */
+/* Makes the client use a new producer from now on. A commit of `producer` has an unknown outcome, so the broker must
+ * keep the replies to that producer's commits. */
 void producer_leave(tarry_client *client, uint64_t producer);
 
 /* ---- dispatch.c. No lock needed, except where noted. */
@@ -312,13 +324,13 @@ void dispatch_signal(tarry_client *client);
 void dispatch_push(tarry_client *client, struct deferred *deferred);
 /* True inside a callback that tarry_dispatch called. */
 bool dispatch_is_me(const tarry_client *client);
-/* With dispatch, prepares the note of an asynchronous operation so that its result waits for tarry_dispatch.
- * TARRY_E_NOMEM. */
+/* If the program uses tarry_dispatch, changes the note of an asynchronous operation so that its callback runs in
+ * tarry_dispatch, not on the engine's thread. TARRY_E_NOMEM. */
 int dispatch_defer(tarry_client *client, struct op_note *note);
-/* Removes the deferred result, because the operation was not submitted. */
+/* Undoes dispatch_defer, because the operation was not submitted. */
 void dispatch_undefer(const struct op_note *note);
-/* Returns the argument with which `done` will be called for this operation, at once or by tarry_dispatch. NULL: the
- * operation has another callback. */
+/* Returns the argument that the callback `done` will get for this operation, at once or by tarry_dispatch. NULL: the
+ * operation's callback is not `done`. */
 void *dispatch_argument(const struct op_note *note, tarry_done_fn done);
 /* Runs a consumer's handler for one task (consumer.c). False: no task waits. */
 bool consumers_handle_one(tarry_client *client);
@@ -343,14 +355,14 @@ void commit_take_results(tarry_commit *commit, struct tarry_result *results, siz
 void *engine_run(void *arg); /* main function of the engine's thread; `arg` is the client; called without its lock */
 void engine_kick(tarry_client *client);        /* wakes the engine, so that it looks for work again */
 bool engine_is_me(const tarry_client *client); /* no lock */
-/* Handles a submitted request. `sends`: the caller waits for the reply, and sends the request itself if it can go
- * now. */
+/* Handles a submitted request. `sends`: the calling thread waits for the reply, so it sends the request itself if the
+ * request may be sent now. */
 void engine_submitted(tarry_client *client, bool sends);
 /* Records the cluster from a HelloReply. */
 void note_greeting(tarry_client *client, ProtobufCBinaryData cluster);
 int request_fail(struct request *request, int code, const char *message);
-/* Completes the finished requests if all belong to blocking calls. Otherwise leaves them to the engine. Releases the
- * lock meanwhile. */
+/* If all finished requests belong to blocking calls, completes them and so wakes their threads. Otherwise the engine
+ * completes them, because it runs the callbacks. Releases the lock meanwhile. */
 void engine_complete_callers(tarry_client *client);
 
 /* ---- caller.c: lock held, except where noted. */
@@ -361,7 +373,8 @@ bool caller_may_read(tarry_client *client);
 void caller_read(tarry_client *client, const atomic_bool *is_done);
 /* Gives the connection back to the engine. */
 void caller_take_back(tarry_client *client);
-/* True: a caller has borrowed the connection but no longer reads, so the engine must take it back. */
+/* Returns true if a blocking call has taken over the connection (caller.c) but no longer reads it, so the engine must
+ * read it again. */
 bool caller_is_gone(const tarry_client *client, uint64_t now);
 
 /* ---- slots.c: requests that were sent. Lock held. */
@@ -375,7 +388,7 @@ bool slot_send(tarry_client *client, struct slot *slot, struct request *request,
 struct request *slot_release(tarry_client *client, struct slot *slot);
 /* Returns the slot whose request this reply belongs to; NULL: no request waits for it. */
 struct slot *slot_of(tarry_client *client, uint32_t tag);
-/* Returns the number of blocking calls in those sent commits that contain only blocking calls. */
+/* Looks at the sent commits that contain only blocking calls. Returns the number of these calls. */
 size_t slots_callers(const tarry_client *client);
 /* True: a request has been sent and has no reply. */
 bool slots_busy(const tarry_client *client);
@@ -390,7 +403,8 @@ void answer_lost(tarry_client *client, struct request *request, uint64_t at_ms, 
 
 /* ---- credentials.c */
 #define TOKEN_SIZE_MAX 255u
-/* Reads a token from a file: one word of printable ASCII, with an optional line end. False: `said` has the error. */
+/* Reads a token from a file: one word of printable ASCII, with an optional line end. Returns false after an error, with
+ * the message in `said`. */
 bool private_read_token(const char *path, char out[TOKEN_SIZE_MAX + 1], char *said, size_t size);
 /* Copies the file names from the options, or from the environment if not given. TARRY_E_NOMEM. */
 int credentials_take(struct credentials *credentials, const struct tarry_options *options);
@@ -407,7 +421,8 @@ void loop_kick(struct loop *loop);
 void loop_wait(tarry_client *client, uint64_t until_ms);
 
 /* ---- caller.c: the gate. No lock. */
-/* Waits until the gate has opened since the caller read `turn` from it. It may return too early. */
+/* Waits until another thread calls gate_open, unless one has called it since the caller read `turn` from gate->turn.
+ * May return too early. */
 void gate_wait(struct gate *gate, unsigned turn);
 void gate_open(struct gate *gate);
 
@@ -461,8 +476,8 @@ int message_say(char out_message[TARRY_MESSAGE_SIZE], int code);
  * so the program uses a newer header. */
 int options_take(void *out, const void *given, size_t size, size_t reserved_at);
 #define OPTIONS_TAKE(out, given) options_take(&(out), (given), sizeof(out), offsetof(__typeof__(out), reserved))
-/* Like OPTIONS_TAKE, for options with a `call`. Their check also covers the reserved fields of `call`, which is right
- * before their own. */
+/* Like OPTIONS_TAKE, for a struct that has a `call` right before its own reserved fields. Checks the reserved fields of
+ * `call`, too. */
 #define OPTIONS_CALL_TAKE(out, given)                                                                                  \
     options_take(&(out), (given), sizeof(out), offsetof(__typeof__(out), call.reserved))
 /* Copies `message`, cut to `size` bytes. Returns `text`. */
@@ -470,7 +485,7 @@ const char *message_copy(char *text, size_t size, const char *message);
 
 /* ---- call.c: blocking calls other than commits */
 struct call {
-    atomic_bool is_done; /* set before `ready` is posted */
+    atomic_bool is_done; /* true: the call has a result; set before the semaphore `ready` is posted */
     sem_t ready;
     int code;
     Tarry__Reply *reply; /* the reply, in `arena`; NULL unless the code is TARRY_OK */
@@ -492,7 +507,8 @@ void call_keep(struct call *call, struct arena *arena);
 
 /* ---- session.c: the engine's part of consumers. Lock held. */
 void sessions_step(tarry_client *client, uint64_t now);
-/* Handles epoll events of a connection that may be a lane. Releases the lock meanwhile. */
+/* Handles epoll events of a connection that may be a consumer's lane (the connection that brings its deliveries).
+ * Releases the lock meanwhile. */
 void sessions_turn(tarry_client *client, uint64_t id, uint32_t events);
 uint64_t sessions_deadline(const tarry_client *client);
 void sessions_silent(tarry_client *client);

@@ -10,7 +10,8 @@
 
 #define SECRET_SIZE_MAX 64u
 #define LANE_PATIENCE_MS 2000u /* time without a connected lane after which the consumer subscribes again */
-/* Delay before the consumer subscribes again, if a later subscription was refused permanently. */
+/* Pause after a permanent refusal, before a consumer that lost its session subscribes again. (A permanent refusal of
+ * the first subscription makes tarry_consumer_open fail.) */
 #define SUBSCRIBE_AGAIN_MS 1000u
 #define DISPATCH_AGAIN_MS 20u  /* retry interval while closing waits for callbacks */
 #define HELD_SWEEP_COUNT 4096u /* number of entries above which expired leases are removed from the set */
@@ -31,10 +32,11 @@ struct held_task {
     struct tarry_task task; /* must be first: programs get a pointer to it */
     struct delivery_box *box;
     struct held_task *next;
-    struct tarry_consumer *consumer; /* the consumer whose handler gave the verdict; it waits for the answer */
+    struct tarry_consumer *consumer; /* the consumer whose handler settled the task; it waits for the broker's reply */
 };
 
-/* A request of the session under way. It outlives the consumer; `consumer` is then NULL. */
+/* A request about the session that has no reply yet. If the consumer is freed before the reply, `consumer` becomes
+ * NULL. */
 struct session_call {
     tarry_client *client;
     struct tarry_consumer *consumer;
@@ -53,7 +55,7 @@ struct tarry_consumer {
     void *arg;
     pthread_t thread;
     bool thread_runs;
-    /* Protected by client.lock: */
+    /* The following fields are protected by client.lock. */
     enum session_state state;
     bool opening;            /* true during the first subscription; tarry_consumer_open returns its refusal */
     bool closing;            /* the engine ignores the consumer */
@@ -79,7 +81,7 @@ struct tarry_consumer {
     uint64_t lane_since_ms;      /* last step of the lane's connection attempt */
     bool lane_tried;             /* a connection was attempted since the session was accepted */
     bool lane_up;
-    /* since when an accepted session has had no lane; 0: the lane is up */
+    /* time since which the session has been accepted but has no lane; 0: the lane is up */
     uint64_t lane_missing_ms;
     /* The following fields are protected by `lock`. */
     pthread_mutex_t lock;

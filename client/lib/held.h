@@ -1,11 +1,11 @@
-/* held.h: set of the leases that a consumer holds, from the arrival of a delivery until its settling is answered.
- * Not thread-safe.
+/* held.h: set of the leases that a consumer holds, from the arrival of a delivery until the broker replies to its
+ * settling. Not thread-safe.
  *
- * After a restart the broker sends all tasks of a resumed session again. Those in this set are duplicates and are
- * dropped. A duplicate may also arrive after its settling was answered. So a lease that was held when the session
- * resumed leaves a mark when it is settled. The mark is removed when the lease expires or the session resumes again.
- * There are at most as many marks as there were leases at the resumption. When the session ends, the set tells the
- * broker which tasks were seen. */
+ * After a restart the broker sends all tasks of a resumed session again. A delivery of a task in this set is a
+ * duplicate and is dropped. A duplicate may also arrive after the reply to the settling. So for a lease that was held
+ * when the session resumed, settling keeps the entry and sets `settled`; such an entry is called a mark. The mark is
+ * removed when the lease expires, or when the session resumes again. There are at most as many marks as there were
+ * leases when the session resumed. When the session ends, the set tells the broker which tasks the program has seen. */
 #ifndef TARRY_HELD_H
 #define TARRY_HELD_H
 
@@ -21,7 +21,7 @@ struct held_entry {
     uint64_t until_ms; /* CLOCK_MONOTONIC; the lease has expired then, unless it was extended */
     bool seen;         /* the task was handed out to the program */
     bool may_return;   /* held when the session resumed: the broker may send it again */
-    bool settled;      /* a mark: the lease is no longer held */
+    bool settled;      /* true: the lease was settled; the entry stays as a mark against duplicates */
 };
 
 struct held {

@@ -1,5 +1,5 @@
-/* names.h: multiset of the tasks that waiting operations name, as 32-bit hashes of (queue, key) or id. A cancel may
- * pass waiting operations only if none of them names the same task. Not thread-safe. */
+/* names.h: counts the waiting operations for each task that they name, by a 32-bit hash of (queue, key) or of the id. A
+ * cancel may be sent before older waiting operations only if none of them names the same task. Not thread-safe. */
 #ifndef TARRY_NAMES_H
 #define TARRY_NAMES_H
 

@@ -14,7 +14,7 @@
 #include "ws_client.h"
 
 #define TIMEOUT_NEVER UINT32_MAX
-/* Rounding of deadlines in ms: operations of one commit whose deadlines are that close expire together. */
+/* Deadlines are rounded to this many ms, so operations of one commit with nearly the same deadline expire together. */
 #define EXPIRY_STEP_MS 10u
 
 struct slot;
@@ -50,8 +50,9 @@ struct op_note {
     bool alone;    /* must be alone in its commit: the broker accepts few of this kind */
     bool told;     /* the caller has already received TARRY_E_TIMEOUT or another code */
     bool waits;    /* true: a blocking call, whose thread submits nothing before the reply */
-    uint8_t gate;  /* index of the gate at which the calling thread waits */
-    /* index of the operation in the sent commit; used if other operations completed before the reply (expiry.c) */
+    uint8_t gate;  /* index in client->gates of the struct gate on which the calling thread waits */
+    /* index of the operation in the commit as it was sent; needed if operations before it get their result before the
+     * reply (expiry.c) */
     uint32_t index;
 };
 
@@ -78,9 +79,9 @@ struct request {
     } links[REQUEST_LINKS];
     enum request_kind kind;
     bool atomic;
-    bool whole;    /* the program's own commit: never divided */
-    bool apart;    /* the request began to gather while each rank gathers separately */
-    bool asks;     /* a read request, which a follower may answer */
+    bool whole; /* the program's own commit: never divided */
+    bool apart; /* the request was begun while the client collects the operations of each rank in a separate request */
+    bool asks;  /* a read request, which a follower may answer */
     bool internal; /* the library's own request: never times out */
     bool blocks;   /* a call whose thread waits for the reply */
     bool ordered;  /* true: the request has asynchronous operations, so later submissions must take effect after it */
@@ -89,21 +90,22 @@ struct request {
     bool named; /* the commit must be sent with the producer and sequence in `name` (once.c) */
     bool inquires; /* true: the request asks for the outcome of the commit called `name` */
     struct tarry_commit_id name;
-    struct buffer body; /* commit: the fields 5 (ops) of a packed Commit; call: a packed Request */
+    struct buffer body; /* for a commit: its operations, packed as fields of Commit (number 5, ops); for a call: a
+                           packed Request */
     struct op_note *notes;
     size_t count; /* number of operations */
     size_t note_capacity;
     size_t of_rank[COMMIT_RANKS]; /* number of operations of each rank */
-    uint8_t gate;                 /* gate of its blocking operations */
+    uint8_t gate;                 /* index in client->gates of the struct gate on which its blocking calls wait */
     size_t told;                  /* number of operations that got their result before the reply */
     enum commit_rank rank;        /* rank of the queue in which the request waits */
     uint64_t order;      /* submission number of the request's first operation; it stays when the request is divided */
     uint64_t last_order; /* submission number of the request's last operation */
-    uint64_t settling;   /* number of the operation in client->settling */
+    uint64_t settling;   /* number of the request in the list client->settling, in order of insertion */
     struct timer deadline;
     uint64_t made_ms; /* time at which a call or a whole commit was made, as in struct op_note */
     uint32_t timeout_ms;
-    request_done_fn *done; /* for the whole request; NULL: the notes have the callbacks */
+    request_done_fn *done; /* callback for the request as a whole; NULL: each note has the callback of its operation */
     void *arg;
     /* Sending. */
     uint64_t producer; /* number of the producer; 0: not assigned */
@@ -128,8 +130,8 @@ struct request {
     struct arena arena;
 };
 
-/* Commits of one rank without a sequence. Usually all commits are in the queue NEEDS_ROOM, in order of submission.
- * The other queues are used while the broker is busy. */
+/* The commits of one rank (enum commit_rank) that have no sequence. Usually all commits are in the queue of rank
+ * NEEDS_ROOM, in order of submission. The client uses the queues of the other ranks only while the broker is busy. */
 struct commit_queue {
     struct request *gathering; /* request of this rank to which single operations are added; NULL: none */
     struct request_list waiting;
@@ -175,17 +177,18 @@ void request_complete(tarry_client *client, struct request *request);
 void request_result(const struct request *request, size_t index, struct tarry_result *out);
 
 /* ---- queue.c: order of commits, and which may pass others while the broker is busy. Lock held. */
-/* Notes that classify an operation for the queues. */
+/* Return a struct op_note that classifies the operation for the queues. */
 struct op_note note_settles(uint64_t id, struct tarry_token token);
 struct op_note note_extends(void);
 struct op_note note_changes(const struct tarry_ref *ref);
 struct op_note note_schedules(const struct tarry_schedule_options *options);
 struct op_note note_of_ref(const struct tarry_ref *ref);
 struct op_note note_other(bool alone);
-/* Waits until `size` more bytes fit into the client's queue. `wait` false: does not wait. TARRY_E_FULL: no room (by
- * until_ms); TARRY_E_CLOSED. Releases the lock meanwhile. */
+/* Waits until `size` more bytes fit into the client's queue. If `wait` is false, does not wait. TARRY_E_FULL: there was
+ * no room until until_ms, or there is none now. TARRY_E_CLOSED. Releases the lock meanwhile. */
 int queue_wait_for_room(tarry_client *client, size_t size, bool wait, uint64_t until_ms);
-/* Returns the current queue of an operation. May change its rank to NEEDS_ROOM. */
+/* Returns the rank of the queue into which this operation goes now. Sets note->rank to NEEDS_ROOM if a waiting
+ * operation of that rank names the same task. */
 enum commit_rank queue_of(const tarry_client *client, struct op_note *note);
 /* Returns the gathering request of this queue if it can take an operation; NULL: there is none. */
 struct request *queue_gathering(tarry_client *client, enum commit_rank rank);
@@ -216,11 +219,12 @@ void queue_forget_refusals(tarry_client *client);
 /* Takes the next commit that may be sent from its queue; NULL: none. `with_new`: also commits without a sequence. */
 struct request *queue_next(tarry_client *client, uint64_t now, bool with_new);
 bool queue_is_empty(const tarry_client *client);
-/* Returns the next commit if no commit was refused, waits for a retry or must be sent again; otherwise NULL. */
+/* Returns the commit that would be sent next. NULL: no commit waits; or the order may change, because a commit was
+ * refused, waits for a retry, or must be sent again. */
 const struct request *queue_plain_next(const tarry_client *client);
 /* Returns the time when the next waiting commit may be sent. */
 uint64_t queue_deadline(tarry_client *client, uint64_t now);
-/* Returns the producer's oldest unanswered sequence; `sequence` if none is lower. */
+/* Returns the lowest unanswered sequence of the producer; at most `sequence`. */
 uint64_t oldest_unanswered(tarry_client *client, uint64_t producer, uint64_t sequence);
 
 /* ---- expiry.c: deadlines. Lock held. */
@@ -232,15 +236,16 @@ uint32_t timeout_of(uint64_t timeout_ms);
 void expiry_watch(tarry_client *client, struct request *request, uint64_t deadline_ms);
 /* Sets the timer of a request with single operations after a division. */
 void expiry_watch_notes(tarry_client *client, struct request *request);
-/* Limits the deadline of the selected operations that settle leases to until_ms. */
+/* Selects the settling operations for which `is_meant` returns true. Sets each one's deadline to until_ms, unless it is
+ * earlier. */
 void expiry_limit(tarry_client *client, bool is_meant(const struct op_note *note, const void *argument),
                   const void *argument, uint64_t until_ms);
 /* Completes operations whose deadline has passed, also in sent requests. */
 void expiry_step(tarry_client *client, uint64_t now);
 /* Completes all requests, because the client closes. */
 void expiry_all(tarry_client *client);
-/* Completes requests that cannot have been executed with TARRY_DENIED and the last result of each address, because
- * every broker refused the client. */
+/* Called when every broker has refused the client. Completes all requests that no broker can have executed; their code
+ * is TARRY_DENIED, and their message has the last result of each address. */
 void expiry_denied(tarry_client *client);
 
 #endif

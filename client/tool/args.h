@@ -32,7 +32,7 @@ struct command {
     const char *usage; /* arguments after the command's name, for the help; one line for each form */
     const char *summary;
     const char *text;         /* paragraphs */
-    void (*print_more)(void); /* prints what follows the text; NULL: nothing */
+    void (*print_more)(void); /* prints further lines after `text`; NULL: no such lines */
     const struct arg_spec *options;
     size_t positional_min;
     size_t positional_max;

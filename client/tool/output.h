@@ -15,7 +15,7 @@
 size_t output_write(struct text *text, bool interruptible);
 /* True after a failed write; its error message was printed. */
 bool output_lost(void);
-/* True if the reader of standard output has closed it (checked without a write), or if output_lost. */
+/* True if the reader of standard output has closed it (checked without a write), or if a write has failed. */
 bool output_closed(void);
 /* Writes and empties `text`. Returns `status`, or EXIT_REFUSED if standard output is closed. */
 int output_flush(struct text *text, int status);

@@ -16,7 +16,7 @@ void policy_limits(struct text *out, const Tarry__Policy *policy);
 /* Writes what happens to overdue tasks after an outage, such as "expire if later than 1h". Writes nothing if such tasks
  * are delivered normally. */
 void policy_overdue(struct text *out, const Tarry__Policy *policy);
-/* Returns the push URL, or the filter, for an option's value: `none` means no push, or no group. */
+/* Converts the value of an option for a push URL or a filter: returns an empty text for `none`, otherwise the value. */
 const char *policy_push(const char *value);
 /* Prints the fields, for the help of a command. */
 void policy_print_help(void);

@@ -18,11 +18,12 @@ struct answer_of {
     struct tarry_source source;
 };
 
-/* Returns a code of tarry.h. With TARRY_OK the caller passes `out` to answer_free. */
+/* Sends the request and waits for the answer. Returns a code of tarry.h. After TARRY_OK the caller passes `out` to
+ * answer_free. */
 int question_ask(tarry_client *client, Tarry__Request *request, const struct tarry_call *call, struct answer_of *out,
                  char message[TARRY_MESSAGE_SIZE]);
-/* Asks by the tool's client, with the freshness of OPTIONS_FRESH. Returns 0, or an exit status after an error message.
- * After 0 the caller passes `out` to answer_free. */
+/* Like question_ask, with the tool's client, and with the freshness that the command's options ask for (OPTIONS_FRESH).
+ * Returns 0, or an exit status after an error message. After 0 the caller passes `out` to answer_free. */
 int question_run(const struct tool *tool, Tarry__Request *request, struct answer_of *out);
 /* Asks for the consumers of `queue` (NULL: of all queues); returns as question_ask. */
 int question_consumers(tarry_client *client, const char *queue, const struct tarry_call *call, struct answer_of *out,
@@ -35,9 +36,9 @@ void json_line(struct text *out, const ProtobufCMessage *message, const struct t
 
 /* ---- waits for a purge, requeue or drop. The broker answers first, and then works in bounded steps */
 
-/* Waits until the job in `started` has ended, with a progress bar on a terminal; `what` is its verb ("purged").
- * Returns an exit status; after EXIT_FINE *out_view has the result. After a signal the job continues at the broker,
- * and the function prints a sentence and returns EXIT_REFUSED. */
+/* Waits until a job has ended, with a progress bar on a terminal. `started`: the reply that named the job. `what`: the
+ * job's verb in the past ("purged"). Returns an exit status; after EXIT_FINE *out_view has the result. After a signal,
+ * the function prints that the job continues at the broker, and returns EXIT_REFUSED. */
 int job_follow(struct tool *tool, const char *queue, const struct tarry_result *started, const char *what,
                struct tarry_job_view *out_view);
 /* Appends the JSON member "count"; null if unknown. */

@@ -5,6 +5,7 @@
  *   DIR/member     "TARRYMB1", format version (u32 LE), epoch_min (u32 LE), member id (16 bytes), parent id (16 bytes),
  *                  XXH3-64 of all that (u64 LE)
  *   DIR/backup.partial   exists while a copy is being made; such a directory is not used
+ *
  * Every segment and the index have the cluster id, so every copy of the data has it. The *member* id belongs to one
  * directory and is made with it. A wiped disk, or a copy made by backup or restore, is a new member. It has its own
  * secret, and starts in an epoch that the original will not reach:

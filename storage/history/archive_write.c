@@ -1,8 +1,11 @@
 /* archive_write.c: makes an archive file from a segment of the log or from another archive file.
- *   1. frames are read and their checksums checked; header and frames are written under a temporary name, and last the
- *      head, which describes them
- *   2. synced       3. read back and checked, frame by frame (archive_verify)
- *   4. renamed      5. directory synced
+ *   1. Reads the frames and checks their checksums. Writes header and frames under a temporary name, and last the
+ *      file's head, which describes them.
+ *   2. Syncs the file.
+ *   3. Reads the file back and checks it, frame by frame (archive_verify).
+ *   4. Renames the file.
+ *   5. Syncs the directory.
+ *
  * A kill before step 4 leaves a temporary file, which the next attempt overwrites or archive_sweep deletes. A power
  * failure between steps 4 and 5 may lose the complete file's name; the next attempt makes the file again. */
 #include <errno.h>

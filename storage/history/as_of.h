@@ -5,11 +5,12 @@
  *                                             ├──► frames up to the moment ──► a separate index ──► counts, rows,
  *   a copy of the directory's index, if it    │                                                     or a directory
  *   is not newer than the moment ─────────────┘
- * *The moment.* By time T, in milliseconds of the logical steady clock (audit and history print it): the state after
- * the last frame at or before T, as seen at T. A task that became due between that frame and T is ready. For tasks with
- * an absolute time, the wall clock after that frame is assumed to advance like the steady clock. It is assumed not to
- * pass the wall time of the next frame. By position N: the state after all frames that end at or below N, at the time
- * of the last of them.
+ *
+ * *The moment.* The caller names the moment by time or by position. By time T, in milliseconds of the logical steady
+ * clock (audit and history print it): the state after the last frame at or before T, as seen at T. A task that became
+ * due between that frame and T is ready. For tasks with an absolute time, the wall clock after that frame is assumed to
+ * advance like the steady clock. It is assumed not to pass the wall time of the next frame. By position N: the state
+ * after all frames that end at or below N, at the time of the last of them.
  *
  * *Rule:* an exact answer or an error. *Reason:* a reader cannot recognise a wrong count. *Consequence:* if the first
  * frames of the log are gone, only moments from the index's position on have an answer. The rows' digest and counts are

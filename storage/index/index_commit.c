@@ -2,8 +2,7 @@
  *
  * Prepare (once): sorts changes, marks ended ids in memory, makes a run of the keys. Write (repeated if the map must
  * grow): rows, ranges, slots, keys, held, calendar, outcomes, producers, queues, jobs, definitions, counts, meta.
- * Arrive: updates
- * memory, publishes the filters, and then raises the position. */
+ * Arrive: updates memory, publishes the filters, and then raises the position. */
 #include "index_select.h"
 
 #include <assert.h>
@@ -37,7 +36,7 @@ static int prepare_rows(struct index *index) {
     return 0;
 }
 
-/* Returns true if the task waits and has no slot entry on disk for its line and due time. */
+/* Returns true if the task waits and the slots on disk have no entry for its present line and due time. */
 static bool wants_entry(const struct change *change) {
     if ((change->flags & CHANGE_ENDED) || change->state != ROW_WAITING) return false;
     return (change->flags & CHANGE_FRESH) || change->first_state != ROW_WAITING ||
@@ -232,8 +231,9 @@ static void tallies_written(struct index *index) {
         if (index->batch.queue_dirty[place]) index->tally_keys[place] = index_number_at(index, place);
 }
 
-/* Deletes the former queues with the lowest numbers (the oldest generations) beyond QUEUES_FORMER_MAX. The other former
- * queues keep their rows, because log and archive have only the number, and the row has the name. */
+/* If DB_QUEUES has more than QUEUES_FORMER_MAX rows of deleted queues, deletes those with the lowest numbers, which
+ * were deleted first. The other rows stay, because log and archive have only a queue's number, and the row has its
+ * name. */
 static int drop_former(struct index *index, MDB_txn *txn) {
     const size_t most = FORMER_MAX + index->tally.next_queue - 1;
     MDB_cursor *cursor;

@@ -81,8 +81,8 @@ static int copy_block(struct index_copy *copy, int handle) {
 
 int index_copy_step(struct index_copy *copy, int handle, size_t size_max) {
     if (!copy->holds) {
-        /* Wait until the map has grown, because a lock that is released and taken again at once may starve the writer.
-         */
+        /* The writer waits for map_lock to grow the map. Let it finish first: if this thread released the lock and took
+         * it again at once, the writer might never get it. */
         if (db_grow_waits(&copy->index->db)) {
             usleep(GROW_WAIT_US);
             return 1;

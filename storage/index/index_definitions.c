@@ -1,9 +1,9 @@
 /* index_definitions.c: definitions (broker/core/definitions.h). They are rows of DB_META, whose other key is "meta".
  *
- *   key: 'D' ‖ size of space ‖ space ‖ name      value: packed DefinitionPut, with a before_hash of 0
+ * Key: 'D' ‖ size of space ‖ space ‖ name. Value: packed DefinitionPut, with a before_hash of 0.
  *
- * They have no table of their own, because an index from before them must open, and a table that is made when its name
- * is missing could hide lost rows (db.c). */
+ * Definitions have no table of their own. An index that was made before definitions existed must open, and it lacks
+ * such a table. But an opening that creates missing tables could hide lost rows (db.c). */
 #include "index_parts.h"
 
 #define KEY_MARK 'D'

@@ -1,14 +1,15 @@
 /* index_keys.c: key runs, their filters, and the tail.
- * A run is a sorted list of (hash of queue and key, id), in chunks of one page. In memory, a run has the first hash of
- * every chunk (fences) and a blocked Bloom filter. Both are also on disk, so opening reads them and rebuilds nothing
- * (index_unread.c). Keys of small commits collect in the tail, a small B-tree, until there are enough for a run.
- * The filter (bloom.h) has 12 bits per key, and up to 24 in small runs. Runs are sorted by hash, so a merge fills the
- * filter from front to back.
+ *
+ * A run is a sorted list of (hash of queue and key, id), in chunks of one LMDB page. In memory, a run has a blocked
+ * Bloom filter and its fences, the first hash of every chunk. Both are also on disk, so opening reads them and rebuilds
+ * nothing (index_unread.c). The tail is a small B-tree that collects the keys of small commits until there are enough
+ * for a run. The filter (bloom.h) has 12 bits per key, and up to 24 in small runs. Runs are sorted by hash, so a merge
+ * fills the output's filter from front to back.
  *
  * Other threads use sets of runs (struct index_filter). A set never changes, and lives until its last holder drops it.
  * Only the tail's filter gets new bits while it is used; an extra bit costs at most one lookup. A lookup needs the set
- * of its own snapshot. The meta record has the set's version, and the sets before, at and after the current commit
- * exist. */
+ * of runs as of its own read transaction. The meta record names that set's version. The sets of the previous, the
+ * present and the next commit exist. */
 #include "index_parts.h"
 
 #include <assert.h>
@@ -212,7 +213,8 @@ bool index_filter_may_contain(const struct index_filter *filter, uint64_t key_ha
 
 /* ---- finding */
 
-/* Finds the last chunk whose first hash is smaller, because equal hashes may start in the chunk before their fence. */
+/* Finds the last chunk that begins with a smaller hash than `hash`. Entries with `hash` itself may begin in that chunk,
+ * before the chunk that has `hash` as its fence (first hash). */
 static int run_chunk_of(struct index *index, MDB_txn *txn, const struct run *run, uint64_t hash, uint32_t *out) {
     uint32_t low = 0, high = run->chunks;
     while (low < high) {

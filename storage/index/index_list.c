@@ -1,8 +1,8 @@
 /* index_list.c: lists rows of a queue in order of (due, id), for operators. Any thread.
  *
- * Waiting tasks come from the slots of the queue's twenty lines, leased and dead ones from `held`. Each source reports
- * up to where it was read; rows beyond the lowest of these positions wait for the next call. A list moves no entries:
- * it reads a large slot as a whole, and keeps only the soonest entries. */
+ * Waiting tasks come from the slots of the queue's twenty lines (two time bases, ten priorities). Leased and dead tasks
+ * come from DB_HELD. Each source reports up to where it was read; rows beyond the lowest of these points are left to
+ * the next call. A list does not write: it reads a large slot as a whole, and keeps only the soonest entries. */
 #include "index_select.h"
 
 #include <assert.h>
@@ -143,8 +143,7 @@ int index_list(struct index *index, const struct index_query *query, struct aren
         reading_end(&listing->reading);
     }
     if (error == 0) {
-        /* The list is complete once it has reached the last moment before due_to. If a task is due exactly at due_to,
-         * the part that was read ends just before that task. */
+        /* The list is complete if it reaches `until_ms`, the last millisecond before due_to_ms. */
         bool done = query->due_to_ms != 0 && !due_before(listing->through, (struct due){listing->until_ms, UINT64_MAX});
         *out_through = done ? DUE_END : listing->through;
     }

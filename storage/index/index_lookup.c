@@ -19,8 +19,8 @@ int reading_begin(struct reading *reading, struct index *index, struct arena *ar
         if (error == 0 && (!with_filter || reading->filter != NULL)) return 0;
         db_read_end(&index->db, reading->txn);
         if (error != 0) return error == 1 ? INDEX_DAMAGED : error;
-        /* Two commits happened between taking the snapshot and its filters, so the filters are gone. Take a newer
-         * snapshot. */
+        /* Two commits happened after this snapshot began, so the filters that belong to it no longer exist. Take a
+         * newer snapshot. */
     }
 }
 

@@ -152,7 +152,7 @@ static int write_tail(struct index *index, MDB_txn *txn) {
     uint8_t key[16];
     for (size_t i = 0; i < batch->tail_gone.count; i++) {
         tail_key(key, batch->tail_gone.items[i]);
-        /* 1: a run has the key, and the tail does not. */
+        /* db_del returns 1, which is no error, if the tail does not have the key because a run has it. */
         int error = db_del(&index->db, txn, DB_TAIL, key, sizeof key);
         if (error < 0) return error;
     }
@@ -187,7 +187,7 @@ void keys_clean(struct index *index) {
         return;
     }
     if (batch->run != NULL) {
-        runs->list.count++; /* keys_prepare has stored the run's pointer at this index */
+        runs->list.count++; /* keys_prepare has already stored the run's pointer at list.items[list.count] */
         runs->keys += batch->run->count;
         batch->run = NULL;
     }

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* Pages allowed beyond twice the average, so there are fewer lookups. */
+/* A stretch may have this many pages more than twice the average, because accepting a stretch saves lookups. */
 #define SLACK_PAGES 4u
 
 struct place {
@@ -15,7 +15,7 @@ struct pages {
     MDB_cursor *cursor;
     uintptr_t size;   /* size of an LMDB page, in bytes */
     uint64_t ids;     /* number of ids from the first to the last existing one */
-    uint64_t entries; /* upper limit of the number of entries with these ids */
+    uint64_t entries; /* upper limit of the number of entries among these `ids` ids */
     uint64_t all;     /* number of entries in the table */
     uint64_t leaves;  /* number of leaf pages in the table */
     unsigned looks;
@@ -34,7 +34,7 @@ static int look(struct pages *pages, uint64_t id, MDB_cursor_op op, struct place
     return 0;
 }
 
-/* Returns the average number of pages of that many entries in this table. */
+/* Returns the average number of pages that the entries of `ids` successive ids take in this table. */
 static uint64_t pages_of(const struct pages *pages, uint64_t ids) {
     uint64_t entries = ids * pages->entries / pages->ids;
     return entries * pages->leaves / pages->all;
@@ -48,7 +48,7 @@ static int add(struct pages *pages, uintptr_t first, uintptr_t last) {
 static int find_between(struct pages *pages, struct place first, struct place last) {
     for (;;) {
         uint64_t apart = (last.page - first.page) /
-                         pages->size; /* unsigned: a huge number if `last` is before `first` in the file */
+                         pages->size; /* an unsigned number: huge if `last` is before `first` in the file */
         if (apart <= 2 * pages_of(pages, last.id - first.id) + SLACK_PAGES) return add(pages, first.page, last.page);
         if (last.id - first.id <= 1 || pages->looks >= PAGES_LOOKS_MAX) break;
         uint64_t middle = first.id + (last.id - first.id) / 2;

@@ -1,4 +1,5 @@
 /* index_parts.h: declarations that the files of the index share. Private to storage/index.
+ *
  *   absorb ──► batch (net effects) ──► commit, one transaction: rows, ranges, slots, keys, held, outcomes … meta
  *   maintain ──► merges of runs, sweeps of rows and slots, deletion of merged runs
  *

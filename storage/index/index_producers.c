@@ -52,8 +52,8 @@ int producer_absorb(struct index *index, const struct producer_change *absorbed)
     return 0;
 }
 
-/* Deletes the producer's entries below the floor, or all entries of an ended producer. No floor can mean "all", because
- * a client may use every sequence number, also the highest. */
+/* Deletes the producer's entries below the floor, or all entries of an ended producer. No value of `floor` can stand
+ * for all entries, because a client may use every sequence number, including the highest. */
 static int forget(struct index *index, MDB_txn *txn, enum db_table table, const struct producer_change *change,
                   uint64_t floor) {
     MDB_cursor *cursor;

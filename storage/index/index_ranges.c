@@ -83,7 +83,8 @@ static void ranges_remove(struct ranges *ranges, struct range *range) {
     size_t mask = ranges->capacity - 1, hole = (size_t)(range - ranges->table);
     for (size_t i = (hole + 1) & mask; ranges->table[i].number != 0; i = (i + 1) & mask) {
         size_t home = place_of(ranges, ranges->table[i].number - 1);
-        /* This entry must stay: the hole is before its home position. */
+        /* An entry may not move before its home place, where a lookup for it starts. The free place is before that, so
+         * this entry stays. */
         if (((i - home) & mask) < ((i - hole) & mask)) continue;
         ranges->table[hole] = ranges->table[i];
         hole = i;
@@ -142,10 +143,12 @@ static uint64_t rest_ns(const struct index *index, const struct range *range) {
     return age_ns / 3 < SWEEP_REST_MAX_NS ? age_ns / 3 : SWEEP_REST_MAX_NS;
 }
 
-/* Queues a sweep when three quarters of a range's rows have ended. Reason: with random endings a sweep reads and writes
- * every page of the range, and LMDB frees a page when a quarter of it is left. A sweep at one half freed no pages. The
- * range then waits for a third of its age, because tasks that were scheduled together mostly end by then; one sweep
- * replaces three. The youngest range waits until it is full. */
+/* Queues a sweep when three quarters of a range's rows have ended. Reason: a sweep reads and writes every page of the
+ * range, and LMDB frees a page only when three quarters of it are gone. With random endings, a sweep at one half freed
+ * no pages.
+ *
+ * The sweep then waits for a third of the range's age, because tasks that were scheduled together mostly end in that
+ * time; one sweep replaces three. The range with the newest ids is not queued until it is full. */
 static int range_consider(struct index *index, struct range *range) {
     if (range->queued && range->ended == range->rows) hurry_sweep(&index->ranges, range->number - 1, now_ns(index));
     if (range->queued || range->ended == 0 || range->ended * 4u < range->rows * 3u) return 0;

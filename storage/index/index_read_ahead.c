@@ -1,13 +1,13 @@
 /* index_read_ahead.c: keeps entries that a window read and did not return.
  *
  * Before this file existed, each window of 16,384 entries read the whole slot. For a slot of one second with a million
- * entries, it also read nearly every page of the rows. Now a window keeps the soonest entries that it read for the
- * line's next windows, and as many of their rows as fit.
+ * entries, a window also read nearly every page of the rows. Now a window keeps the soonest of the entries that it does
+ * not return, for the line's next windows. It also keeps as many of their rows as fit.
  *
- * Invariants, as of the index's position: every waiting task of the line after `after` and up to `through` has an entry
- * in `pairs` from `next` on, or is due at `horizon_ms` or later. A commit that adds an entry for such a task lowers the
- * horizon to before it. A kept row equals the row on disk: a commit that changes a row drops the kept one, and the row
- * is read again. */
+ * Invariants, as of the index's position: a waiting task of the line after `after` and up to `through` has an entry in
+ * `pairs` from `next` on, or is due at `horizon_ms` or later. A commit that adds another entry in that span lowers
+ * `horizon_ms` to the entry's due time. A kept row equals the row on disk: a commit that changes a row drops the kept
+ * row, and the next use reads it again. */
 #include "index_select.h"
 
 #include <stdlib.h>

@@ -74,7 +74,7 @@ static int destroy_keys(struct index *index, Tarry__Redaction *const *redactions
     if (ids == NULL) return -ENOMEM;
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
-        /* Drop it from the cache as well, because the cache needs no key. */
+        /* Drop the content from the cache as well, because the cache holds it unencrypted. */
         if (index->contents != NULL) content_cache_forget(index->contents, &redactions[i]->id, 1);
         bool may_be_here = redactions[i]->frame == 0 || redactions[i]->blob_at < index->meta.retired_to;
         if (may_be_here) ids[found++] = redactions[i]->id;

@@ -1,9 +1,10 @@
 /* index_retire.c: copies the data that is still needed from a segment into the index, before the segment is deleted
  * (LOG-3).
  *
- * It copies contents of live and dead tasks, and replies that clients may still request. The copies come first, then
- * log_start grows, and only then may the caller delete the segment. `retired_to` is stored with the first copy; it
- * tells that an ending task may have a copy to delete. */
+ * This data is contents of live and dead tasks, and replies that clients may still request. Retirement first stores the
+ * copies, then raises log_start; only then may the caller delete the segment. The first transaction with copies also
+ * stores `retired_to`: if the content of an ending task lies below this position, the index may have a copy to delete.
+ */
 #include "index_parts.h"
 
 #include <assert.h>
@@ -145,7 +146,8 @@ int index_retire_frame(struct index *index, const struct frame_header *header, c
     assert(header->position < index->meta.position); /* LOG-3: the index has absorbed the frame */
     struct retire_batch *batch = &index->retire;
     int error = 0;
-    /* False: the frame was read already, and the call is repeated after the disk was full (CALM-1). */
+    /* False if this call repeats one that has already read the frame. The caller repeats calls after the disk was full
+     * (CALM-1). */
     bool is_new = header->position >= batch->end;
     struct puts puts;
     puts.count = 0;

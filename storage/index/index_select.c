@@ -1,8 +1,9 @@
-/* index_select.c: selects the slots to read for a part of a line, and the soonest entries in them.
+/* index_select.c: selects the slots to read for a range of due times of a line, and the soonest entries in these slots.
  *
- * Slots of several levels overlap. A plan takes the first slots that overlap the start of the part, whatever their
- * size. Then it adds further slots in order of time while the number of entries stays bounded. Up to its horizon the
- * plan is complete. A selection keeps only the count_max soonest entries, so memory does not grow with a slot. */
+ * Slots of several levels overlap. A plan is a list of slots to read. It has the slots that overlap the start of the
+ * range, whatever their size. Then further slots are added in order of time, while the number of entries stays bounded.
+ * The plan's horizon is the time before which every entry is in the plan's slots. A selection keeps only the count_max
+ * soonest entries, so memory does not grow with a slot. */
 #include "index_select.h"
 
 #include <assert.h>

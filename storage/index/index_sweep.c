@@ -1,16 +1,19 @@
 /* index_sweep.c: deletes stale entries of slots.
  *
  * There are two kinds of sweep. Both work in bounded steps, and check an entry's row before they delete the entry:
- *   advised  the slots of a line below the core's advice (index_advise_low)
- *   whole    all slots, when more than half of the entries must be stale. Otherwise the stale entries of tasks that
- * were moved or cancelled long before their due time would use space until that time */
+ *   advised  the slots of a line below the point that the core named (index_advise_low)
+ *   whole    all slots, when there are more than twice as many entries as live tasks, so that more than half of them
+ *            are stale
+ *
+ * Without the second kind, the stale entry of a task that was moved or cancelled long before its due time would use
+ * space until that time. */
 #include "index_parts.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #define LINES_MAX ((size_t)(QUEUE_PLACES + 1) * ROW_BASES * PRIORITY_COUNT)
-#define LOWS_PER_LOOK 64u /* number of lines that one search examines for a line that is due */
+#define LOWS_PER_LOOK 64u /* number of lines that one search examines for a line whose sweep may start */
 
 static size_t low_place(const struct line *line) {
     return ((size_t)queue_place(line->queue) * ROW_BASES + line->base) * PRIORITY_COUNT + line->priority;
@@ -27,7 +30,7 @@ static struct low *low_of(struct index *index, const struct line *line) {
         *place = (uint32_t)index->lows.count;
     }
     struct low *low = &index->lows.items[*place - 1];
-    if (low->line.queue != line->queue) { /* the place now has another queue */
+    if (low->line.queue != line->queue) { /* the place in the table of queues now has another queue */
         if (queue_generation(low->line.queue) > queue_generation(line->queue)) return NULL;
         *low = (struct low){.line = *line, .next = low->next, .is_listed = low->is_listed};
     }
@@ -124,8 +127,8 @@ static int sweep_next(struct slot_sweep *sweep, MDB_cursor *cursor, MDB_val *key
         if (!slot_key_decode(key, &at)) return INDEX_DAMAGED;
         bool is_ours = at.line.queue == line->queue && at.line.base == line->base &&
                        at.line.priority == line->priority && at.level == sweep->level;
-        /* A sweep of a line covers only slots that end below the advice, because the core may still need later entries.
-         */
+        /* A sweep of a line covers only slots that end before `low` (index_advise_low), because the core may still need
+         * later entries. */
         if (!is_ours || at.slot >= sweep->low->low.due_ms >> slot_shift(sweep->level)) continue;
         sweep->slot = at.slot;
         sweep->chunk = at.chunk + 1;
@@ -178,8 +181,9 @@ static int slot_sweep_body(void *argument, MDB_txn *txn) {
     return sweep->is_changed ? meta_put(index, txn, &sweep->meta) : 1;
 }
 
-/* Returns a line that needs a sweep: its advice grew, or its last sweep left entries and commits followed. The index is
- * behind the core, so the leases and endings that the advice is based on may be absorbed later. */
+/* Returns a line that needs a sweep. Either index_advise_low raised the line's `low`, or the last sweep left entries in
+ * place and commits have followed. The index is behind the core. So at the time of a sweep, the index may not have
+ * absorbed the leases and endings that the core knew when it called index_advise_low. */
 static struct low *low_wanted(struct index *index) {
     for (unsigned i = 0; i < LOWS_PER_LOOK && index->lows_wanted.first != 0; i++) {
         struct low *low = &index->lows.items[index->lows_wanted.first - 1];

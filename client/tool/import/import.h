@@ -40,7 +40,8 @@ struct import_item {
     const char *own_key;     /* key inside `payload`, used instead of `key` (--member-key); NULL: none */
     char *payload;           /* owned; NULL: the payload was too large and was discarded */
     uint64_t payload_size;
-    char note[ITEM_NOTE_SIZE]; /* attribute that shows pri and TTR to clients of beanstalkd's protocol; empty: none */
+    char note[ITEM_NOTE_SIZE]; /* value of an attribute that keeps a job's priority and TTR for clients of the
+                                  beanstalkd protocol; empty: no such attribute */
     char *score;               /* Redis: the score as text, owned; beanstalkd: NULL */
     enum tarry_when when;
     uint64_t when_ms; /* due time of the task; a delay counts from read_ms */
@@ -58,7 +59,7 @@ struct import_batch {
     size_t bytes;
 };
 
-/* Numbers of items at the server, with the names that are printed. */
+/* Numbers of items at the server. `names` has the label of each number. */
 struct counts {
     const char *names[COUNTS_MAX];
     uint64_t numbers[COUNTS_MAX];
@@ -78,7 +79,8 @@ struct origin {
     int (*start)(struct import *import, const struct receipt *only);
     /* Gets the next batch of items; an empty batch: there are no more. */
     int (*next)(struct import *import, struct import_batch *batch);
-    /* Removes the items with the verdicts ITEM_CAME and ITEM_HERE from the server, and sets the fate of each. */
+    /* Removes those items from the server that are in Tarry (verdicts ITEM_CAME and ITEM_HERE). Sets the `fate` of
+     * each: whether it was removed. */
     int (*remove)(struct import *import, struct import_batch *batch);
     /* Counts the items that are at the server now. */
     int (*count)(struct import *import, struct counts *out);

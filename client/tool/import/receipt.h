@@ -1,9 +1,10 @@
-/* receipt.h: items that an import was working on, so that a repeated import after a kill imports nothing twice.
+/* receipt.h: list of the items that an import was working on, so that an import that is repeated after a kill imports
+ * nothing twice.
  *
- * The tasks and their receipt are one atomic commit: both are durable, or neither is. Items of the receipt are in
- * Tarry, and are only to be removed at the server. They are never scheduled again, even if a consumer has acked them
- * long ago. The receipt is a task in queue RECEIPT_QUEUE, with a key made from the server's address. It is due in a
- * month, is delivered to no consumer, and expires then.
+ * The tasks and their receipt are one atomic commit: both are durable, or neither is. Items in the receipt are already
+ * in Tarry; a repeated import only removes them at the server. It never schedules them again, even if a consumer has
+ * acked them long ago. The receipt is stored as a task in queue RECEIPT_QUEUE, with a key made from the server's
+ * address. That task is due in a month and expires at once, so no consumer gets it.
  *
  * Text format: "tarry import 1 <server>\n", then "<id> <stamp> <hash>\n" for each item. */
 #ifndef TARRY_TOOL_IMPORT_RECEIPT_H
@@ -39,7 +40,7 @@ void receipt_add(struct text *out, const struct mark *mark);
  * both cases. */
 bool receipt_parse(struct receipt *out, const char *text, size_t size);
 void receipt_deinit(struct receipt *receipt);
-/* Returns whether the receipt has this mark. The stamps may differ by `slack`. */
+/* Returns whether the receipt has an item with this id and hash, and a stamp that differs by at most `slack`. */
 bool receipt_has(const struct receipt *receipt, const struct mark *mark, uint64_t slack);
 
 #endif

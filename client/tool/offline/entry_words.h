@@ -17,8 +17,8 @@ void entry_words(struct text *out, const struct entry *entry, bool with_task);
 
 struct consumers;
 struct consumers *consumers_new(void);
-void consumers_free(struct consumers *consumers); /* the argument may be NULL */
-/* Adds the session of a record and its frame, if it has one. */
+void consumers_free(struct consumers *consumers); /* `consumers` may be NULL */
+/* Stores the client of a session, if the record begins a session or leases a task. */
 void consumers_learn(struct consumers *consumers, const Tarry__FrameBody *body, const Tarry__Record *record);
 /* Returns the consumer of the session; NULL: unknown. Valid until the next call of consumers_learn. */
 const struct consumer *consumers_find(const struct consumers *consumers, uint64_t session);

@@ -23,7 +23,8 @@ struct source {
     struct store own;
     bool is_live;
     bool is_marked; /* the warning that a follower answered was printed */
-    bool follow;    /* of a running broker: continue with new records; starts now unless `from_ms` is set */
+    bool follow; /* running broker: the source continues with new records, and begins with them unless `from_ms` is set
+                  */
     /* Function that is called before the source waits for new records; NULL: none. */
     void (*idle)(void *argument);
     void *idle_argument;
@@ -35,15 +36,15 @@ struct source {
     struct arena arena;
     uint64_t start;  /* log position of the first frame that is read */
     uint64_t unread; /* number of archive parts that exist but cannot be read */
-    int code;        /* of a running broker: error that ended the sequence; TARRY_OK: none */
+    int code;        /* running broker: error code that ended the sequence of frames; TARRY_OK: no error */
 };
 
 /* Opens --data DIR [--archive DIR], or else the broker. `follow`: continues after the end of the log, and waits for a
  * lost broker. Returns 0, or an exit status after an error message; then nothing is open. */
 int source_open(struct source *source, struct tool *tool, const struct args *args, bool follow);
 
-/* Reads the next frame and its body (NULL: a seal); both are valid until the next call. Returns 0, SOURCE_END, or an
- * exit status after an error message in store->message. */
+/* Reads the next frame and its body; both are valid until the next call. The body is NULL for a seal, a frame without
+ * records. Returns 0, SOURCE_END, or an exit status after an error message in store->message. */
 #define SOURCE_END (-1)
 int source_next(struct source *source, const struct frame_header **out_header, const Tarry__FrameBody **out_body);
 

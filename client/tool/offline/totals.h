@@ -10,7 +10,7 @@
 
 struct totals;
 struct totals *totals_new(void);
-void totals_free(struct totals *totals); /* the argument may be NULL */
+void totals_free(struct totals *totals); /* `totals` may be NULL */
 void totals_take(struct totals *totals, const struct entry *entry);
 
 /* Appends one line for each queue, by name, and one for all queues, whose `queue` is null. */

@@ -13,8 +13,9 @@
 
 /* Result of a dry run. */
 struct dry_lives {
-    const struct lives *lives; /* recorded lives; each has a twin, its task in the dry run */
-    uint64_t assumed;          /* number of deliveries that the log does not have */
+    const struct lives
+        *lives; /* recorded lives (histories of tasks); the field `twin` of a life is the same task in the dry run */
+    uint64_t assumed; /* number of deliveries that the log does not have */
     uint64_t refused;
     /* Number of requests that the dry run cannot make, because its task has ended or is in another state. */
     uint64_t unmade;
