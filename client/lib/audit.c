@@ -1,8 +1,8 @@
 /* audit.c: reads the broker's log page by page (tarry_audit.h).
  *
  * At most one request is under way. Its reply arrives on the engine's thread, perhaps after the program has stopped
- * waiting or has closed the audit. So the program and the request share the audit, and the last of them frees it.
- * The program's thread unpacks the pages and verifies all checksums before it uses a page. */
+ * waiting or has closed the audit. So the program and the request both own the struct tarry_audit, and the owner that
+ * leaves last frees it. The program's thread unpacks the pages, and verifies all checksums before it uses a page. */
 #include "client.h"
 
 #include <inttypes.h>
@@ -26,7 +26,7 @@ struct tarry_audit {
     struct tarry_audit_options
         options; /* options of the program, except the task, which the audit copies to its own field `task` */
     bool has_task;
-    struct tarry_ref task;   /* the audit owns queue and key */
+    struct tarry_ref task;   /* the task of the program's options; `queue` and `key` are the audit's own copies */
     struct queue_map queues; /* names of the queues that the frames refer to by number */
     struct tarry_audit_view view;
     uint64_t end;    /* audit without `follow`: log position at which it ends; 0: not known yet */
@@ -44,10 +44,11 @@ struct tarry_audit {
     /* The request. */
     pthread_mutex_t lock; /* protects the fields below; not held together with the client's lock */
     pthread_cond_t changed;
-    unsigned owners; /* number of owners: the program, the request */
+    unsigned owners; /* number of owners of this struct: the program and the request under way; the last one frees it */
     unsigned wakes;
     bool is_asked;
-    bool is_polling; /* true: the request under way is counted in client->polls */
+    bool is_polling; /* true: client->polls (the number of requests that wait at the broker for new frames) includes the
+                        request under way */
     bool is_answered;
     int code;
     char refusal[MESSAGE_SIZE]; /* error message that belongs to `code` */
@@ -122,7 +123,8 @@ int tarry_audit_open(tarry_client *client, const struct tarry_audit_options *giv
 }
 
 void tarry_audit_close(tarry_audit *audit) {
-    /* a child process touches neither the lock nor the memory */
+    /* after a fork, the child process must not take the lock or free memory, because both may be in use by a thread of
+     * the parent */
     if (audit == NULL || process_is_other(audit->client)) return;
     pthread_mutex_lock(&audit->lock);
     leave(audit);
@@ -159,7 +161,7 @@ static uint64_t poll_ms(tarry_audit *audit) {
     tarry_client *client = audit->client;
     if (!audit->options.follow || !audit->is_at_end || client->polls >= POLLS_MAX) return 0;
     /* The broker may keep the request for at most half of the client's timeout, so that its reply comes before the
-     * silence limit. */
+     * client reports the broker as silent. */
     uint64_t poll_ms = client->timeout_ms / 2 < POLL_MS ? client->timeout_ms / 2 : POLL_MS;
     audit->is_polling = true;
     client->polls++;

@@ -22,7 +22,7 @@ struct backup {
     uint32_t file_count;
     struct tarry_backup_view view;
     struct backup_directory directory;
-    char message[TARRY_MESSAGE_SIZE]; /* error message; "": use the code's sentence */
+    char message[TARRY_MESSAGE_SIZE]; /* error message; "": use tarry_code_sentence of the code */
 };
 
 /* Sends a backup request and waits for the reply, which is call->reply->backup. The caller must use call_end, also
@@ -133,7 +133,8 @@ static int copy(struct backup *backup) {
     return rv == TARRY_OK ? backup_directory_end(&backup->directory) : rv;
 }
 
-/* Copies the error message of the first failure, because later messages of the library overwrite its memory. */
+/* Copies the error message of the first failure into backup->directory.message, because later calls overwrite
+ * backup->message. */
 static void keep_message(struct backup *backup, int rv) {
     char *text = backup->directory.message;
     if (text[0] != 0) return;

@@ -1,7 +1,7 @@
 /* backup_directory.c: see backup_directory.h.
  *
- * Order: create and sync the mark, write and sync each file, sync the folders, delete the mark, sync. So after a
- * crash the directory is either marked or complete. */
+ * The mark is a file that says that the directory is incomplete. Order: create and sync the mark, write and sync each
+ * file, sync the folders, delete the mark, sync. So after a crash the directory is either complete, or has the mark. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -172,7 +172,8 @@ int backup_directory_close(struct backup_directory *directory) {
     return rv;
 }
 
-/* Opens the parent of `path` through `path` itself, because `path` may be any path, even ".". */
+/* Syncs the directory that contains the backup, opened as `PATH/..`. Removing the last part of PATH would not work for
+ * a path such as ".". */
 static int sync_parent(struct backup_directory *directory) {
     char parent[BACKUP_PATH_SIZE];
     int rv = path_join(directory, "..", parent);

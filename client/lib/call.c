@@ -6,7 +6,8 @@
 #include "requests.h"
 
 static void call_done(void *arg, struct request *request) {
-    /* When this returns, the engine puts the request back into the pool, so the call takes over the reply's memory. */
+    /* After this function returns, the engine puts the request back into the pool. So the call takes over the memory of
+     * the reply. */
     struct call *call = arg;
     call->code = request->code;
     call->message = message_copy(call->message_text, sizeof(call->message_text), request->message);
@@ -54,8 +55,9 @@ out:
     return rv;
 }
 
-/* How long a follower may wait per request. It is well below RESEND_AFTER_MS, and below the call's timeout, so that the
- * follower's message arrives in time. */
+/* Longest time for which a broker (a follower of the pair) may wait until it has the log position or freshness that a
+ * read request asks for. It is well below RESEND_AFTER_MS. It is also below the call's timeout, so that the broker's
+ * refusal arrives in time. */
 #define WISH_WAIT_MS 1000u
 _Static_assert(WISH_WAIT_MS <= FRESH_WAIT_MAX_MS, "the maximum of every broker");
 
@@ -87,7 +89,8 @@ void call_keep(struct call *call, struct arena *arena) {
 /* ---- read requests as packed messages of tarry.proto */
 
 struct answer_box {
-    struct tarry_answer answer; /* must be first: see tarry_answer_free */
+    struct tarry_answer
+        answer; /* must be the first member, because tarry_answer_free converts its address to a struct answer_box */
     uint8_t bytes[];
 };
 

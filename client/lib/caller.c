@@ -1,13 +1,14 @@
-/* caller.c: a blocking call with no other call beside it reads its reply itself. This saves one of the two threads
- * that a call puts to sleep (caller and engine) and its wake-up.
+/* caller.c: a blocking call with no other call beside it reads its reply itself. This saves one of the two threads that
+ * a call puts to sleep (caller and engine) and its wake-up.
  *
- * The caller borrows the connection: it is removed from the engine's epoll, so the engine stays asleep. It stays
- * borrowed from call to call. A thread gives it back when another caller wants a reply, or when the reply does not
- * come or is not only for callers. The engine takes it back when no caller has read for LENT_MS. Until then no ping
- * is answered and a lost connection is not noticed, but nothing waits for that.
+ * The calling thread takes over the connection: it removes the connection from the engine's epoll, so the engine stays
+ * asleep. The connection remains removed from call to call. A thread gives the connection back to the engine if another
+ * call wants a reply, if the reply does not come, or if the reply also completes asynchronous operations. The engine
+ * takes the connection back when no caller has read for LENT_MS. Until then the client answers no ping and does not
+ * notice a lost connection, but no request waits in that time.
  *
- * The reading thread has the turn (caller_turns). The engine does nothing meanwhile, and a caller starts a turn only
- * while the engine waits. So all rules about the engine's thread apply to both.
+ * While a caller reads, caller_turns is set and the engine does nothing. A caller begins to read only while the engine
+ * waits. So all rules about the engine's thread also hold for a reading caller.
  *
  * (The pattern is Leader/Followers: Schmidt et al., Pattern-Oriented Software Architecture 2, 2000.) */
 #include "client.h"
@@ -20,8 +21,8 @@
 
 /* ---- the gate */
 
-/* A gate: the place where the threads of blocking calls wait. One message answers all operations of a commit. One
- * system call (futex) then wakes all threads that wait for it, and none of them needs a lock first. */
+/* On a struct gate the threads of blocking calls wait whose operations share a commit. One reply answers all operations
+ * of a commit. One system call (futex) then wakes all these threads, and a woken thread needs no lock. */
 
 void gate_wait(struct gate *gate, unsigned turn) {
     atomic_fetch_add(&gate->waiters, 1);
@@ -29,7 +30,7 @@ void gate_wait(struct gate *gate, unsigned turn) {
     atomic_fetch_sub(&gate->waiters, 1);
 }
 
-/* Changes `turn` first, so that a thread that starts to wait later sees the change. */
+/* Changes gate->turn first, so that a thread that calls gate_wait later with the old value returns at once. */
 void gate_open(struct gate *gate) {
     atomic_fetch_add(&gate->turn, 1);
     if (atomic_load(&gate->waiters) > 0) syscall(SYS_futex, &gate->turn, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
@@ -40,7 +41,8 @@ void gate_open(struct gate *gate) {
 /* Number of consecutive calls without another beside them. Lending the connection for fewer calls would cost
  * more than it saves. */
 #define LEND_AFTER 4u
-/* Check interval of the caller. If the engine has read the reply after all, nothing else wakes the caller. */
+/* Interval at which a reading caller checks whether its call is done. If the engine has read the reply instead, no
+ * event wakes the caller. */
 #define POLL_MAX_MS 10u
 
 static bool is_alone(const tarry_client *client) {
@@ -62,7 +64,7 @@ void caller_take_back(tarry_client *client) {
     struct ws_client *connection = &client->link.connection;
     if (!connection->is_lent) return;
     if (!ws_client_take_back(connection))
-        link_stalled(client); /* link_stalled makes the engine open another connection */
+        link_stalled(client); /* the engine will close this connection and open another */
     engine_kick(client);
 }
 
@@ -78,8 +80,8 @@ static void lend(tarry_client *client, uint64_t now) {
         engine_kick(client); /* the engine must take the borrowed connection back after LENT_MS */
 }
 
-/* Waits until the borrowed connection has something to read, or until the engine has worked. Releases the lock
- * meanwhile. Returns false if this caller must not read. */
+/* Waits until the connection has something to read, or until the engine's next deadline, or for POLL_MAX_MS. Releases
+ * the lock meanwhile. Returns false if this caller must not read. */
 static bool wait_readable(tarry_client *client, uint32_t *out_events) {
     const uint64_t now = now_ms(), until = client->engine_until_ms, id = client->link.connection.id;
     const uint64_t wait_ms = until <= now ? 1 : until - now < POLL_MAX_MS ? until - now : POLL_MAX_MS;
@@ -106,7 +108,8 @@ static bool goes_on(tarry_client *client) {
     return connection->is_lent && ws_client_is_sent(connection) && client->finished.first == NULL;
 }
 
-/* Borrows the connection from the engine, and reads until the call is done or another thread must read. */
+/* Removes the connection from the engine's epoll, and reads from it until the call is done or another thread must read.
+ */
 static void read_until(tarry_client *client, const atomic_bool *is_done) {
     uint32_t events;
     lend(client, now_ms());

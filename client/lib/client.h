@@ -62,9 +62,8 @@
 #define DIAL_ROUNDS_TCP 3u
 /* A host counts as dead if its kernel acknowledges nothing for this time and there are other addresses. */
 #define HOST_DEAD_AFTER_MS 800u
-#define NOT_PRIMARY_GRACE_MS                                                                                           \
-    100u /* A broker replied that it is not the primary: how long the client waits for that broker's replies to other  \
-            requests before it closes the connection. */
+/* If a broker replies that it is not the primary, the client waits this long for its replies to other requests. */
+#define NOT_PRIMARY_GRACE_MS 100u
 #define GOODBYE_TIMEOUT_MS 200u
 #define DRAIN_GRACE_MS 200u
 /* The engine wakes by itself within this time after an event, so a thread that submits a request need not wake the

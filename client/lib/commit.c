@@ -42,7 +42,9 @@ void tarry_commit_clear(tarry_commit *commit) {
         request_destroy(commit->request);
     } else {
         pthread_mutex_lock(&commit->client->lock);
-        if (commit->is_named) ledger_close(&commit->client->ledger, &commit->name); /* the commit will never be sent */
+        if (commit->is_named)
+            ledger_close(&commit->client->ledger,
+                         &commit->name); /* a commit that is freed will never be sent, so its sequence is free again */
         if (commit->request != NULL) request_free(commit->client, commit->request);
         pthread_mutex_unlock(&commit->client->lock);
     }
@@ -209,7 +211,7 @@ static int submit(tarry_commit *commit, uint64_t timeout_ms, request_done_fn *do
 
 struct running {
     tarry_commit *commit;
-    atomic_bool is_done; /* set before `ready` is posted */
+    atomic_bool is_done; /* true: the commit has its results; set before the semaphore `ready` is posted */
     sem_t ready;
     int code;
 };
@@ -257,7 +259,7 @@ int tarry_commit_run(tarry_commit *commit, const struct tarry_call *given, const
 }
 
 struct submitted {
-    struct deferred deferred; /* must be the first member */
+    struct deferred deferred; /* must be the first member, because submitted_tell converts its address */
     tarry_client *client;
     tarry_commit_done_fn done;
     void *arg;

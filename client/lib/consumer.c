@@ -52,7 +52,7 @@ static int join_engine(tarry_consumer *consumer, uint32_t timeout_ms) {
     const uint64_t now = now_ms();
     consumer->open_until_ms = deadline_of(client, now, timeout_ms);
     engine_kick(client);
-    /* The engine ends the wait below by `until_ms`, unless a callback of the program blocks the engine. */
+    /* The engine ends the opening by `until_ms`, unless a callback of the program blocks the engine. */
     const uint64_t until_ms = deadline_of(client, now + DRAIN_GRACE_MS, timeout_ms);
     bool is_late = false;
     while (consumer->opening && !client->closing && !is_late) is_late = !wait_drained(client, until_ms);
@@ -209,7 +209,8 @@ uint64_t tarry_consumer_session(tarry_consumer *consumer) {
 static bool drain_settling(tarry_client *client, uint64_t until_ms) {
     bool in_time = true;
     pthread_mutex_lock(&client->lock);
-    /* Operations that are later added to the request that is gathering are answered together with it. */
+    /* `last` is the number of the newest request with settlements. If it still takes further operations, one reply
+     * answers them and the earlier ones, so they cause no longer wait. */
     const uint64_t last = client->next_settling;
     while (client->settling.first != NULL && client->settling.first->settling <= last && !client->closing && in_time)
         in_time = wait_drained(client, until_ms);
@@ -240,7 +241,8 @@ static void reason_trim(char reason[], size_t capacity) {
     reason[length > 1 && first + length > size ? first : size] = 0;
 }
 
-/* Verdict of a handler. It keeps its task until the answer was passed to `settled`. */
+/* Callback for the reply to a handler's verdict. The task is freed after the program's function `settled` has got the
+ * result. */
 static void settle_done(void *arg, const struct tarry_result *result) {
     struct held_task *held = arg;
     tarry_consumer *consumer = held->consumer;
@@ -337,7 +339,8 @@ static void await_settled(tarry_consumer *consumer) {
 
 /* ---- handlers that tarry_dispatch calls */
 
-/* Returns a consumer with a task for its handler, and marks it. */
+/* Finds a consumer with a task for its handler. Takes the task and sets the consumer's `is_handled`. NULL: no such
+ * consumer. */
 static tarry_consumer *consumer_with_work(tarry_client *client, const struct tarry_task **out_task) {
     tarry_consumer *found = NULL;
     pthread_mutex_lock(&client->lock);
@@ -371,7 +374,8 @@ bool consumers_handle_one(tarry_client *client) {
 static void *handler_run(void *arg) {
     tarry_consumer *consumer = arg;
     for (;;) {
-        /* Only one task is taken at a time, so that waiting tasks are unseen and can be released at the end. */
+        /* Take only one task at a time. A task that was not taken does not count as seen by the program, so a close can
+         * release it. */
         const struct tarry_task *task = NULL;
         size_t count;
         int rv = next_batch(consumer, TARRY_FOREVER, &task, 1, &count);

@@ -21,14 +21,15 @@
 
 static_assert(PEM_FILE_MAX == 1048576, "the message below states this limit");
 
-/* Returns why the file may not be read, to be placed after its name; NULL: it may be read. */
+/* Returns NULL if the file may be read, otherwise an error phrase that follows the file's name ("is …"). */
 static const char *judge(const struct stat *status) {
     if (!S_ISREG(status->st_mode)) return "is not a regular file";
     return status->st_size > (off_t)PEM_FILE_MAX ? "is larger than 1 MiB" : NULL;
 }
 
-/* True: the path is a regular file of at most PEM_FILE_MAX bytes. Reason: the file is read for each connection, and
- * a FIFO can be read once, while /dev/zero never ends. False: `said` has the error about `what`. */
+/* Returns true if the path is a regular file of at most PEM_FILE_MAX bytes. Otherwise `said` has an error message that
+ * calls the file `what`. Reason: the client reads the file for each connection. A FIFO could be read only once, and
+ * /dev/zero never ends. */
 static bool pem_check(const char *path, const char *what, char *said, size_t size) {
     struct stat status;
     if (stat(path, &status) != 0) {

@@ -76,8 +76,8 @@ static struct delivery_box *unpack(const uint8_t *data, size_t size, uint64_t re
                                    struct held_task **out_tasks, size_t *out_count) {
     struct delivery_box *box = malloc(sizeof(*box));
     if (box == NULL) return NULL;
-    /* The smallest task takes about 15 bytes on the wire and about 500 in memory. A small message gets a small
-     * block. */
+    /* The first block of memory grows with the message, because the smallest task takes about 15 bytes on the wire and
+     * about 500 in memory. */
     arena_init(&box->arena, 4096 + 40 * size);
     atomic_init(&box->references, 1);
     Tarry__Delivery *delivery = delivery_unpack(&box->arena, size, data);

@@ -73,7 +73,7 @@ bool dispatch_is_me(const tarry_client *client) {
 /* ---- results of operations */
 
 struct deferred_result {
-    struct deferred deferred; /* must be the first member */
+    struct deferred deferred; /* must be the first member, because run_result converts its address */
     tarry_client *client;
     tarry_done_fn done;
     void *arg;
@@ -141,7 +141,8 @@ int tarry_dispatch(tarry_client *client, size_t max, size_t *out_count) {
     uint64_t signals;
     size_t count = 0;
     bool is_empty = false;
-    /* The signal is cleared before the queue is read, so callbacks that arrive meanwhile signal again. */
+    /* Make the eventfd unreadable before the queue is read. A callback that is queued after that makes it readable
+     * again. */
     (void)!read(dispatch->fd, &signals, sizeof(signals));
     while (!is_empty && (max == 0 || count < max)) {
         is_empty = !dispatch_one(client);
@@ -163,7 +164,8 @@ int tarry_dispatch(tarry_client *client, size_t max, size_t *out_count) {
 #define SAME_AGAIN_MS 10000u
 
 struct event {
-    struct deferred deferred; /* must be the first member; its `next` belongs to the queue */
+    struct deferred deferred; /* must be the first member, because event_run converts its address; `deferred.next` links
+                                 the queue of callbacks */
     tarry_client *client;
     enum tarry_event_kind kind;
     uint64_t at_ms;

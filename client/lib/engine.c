@@ -22,8 +22,8 @@ bool engine_is_me(const tarry_client *client) {
 
 /* ---- hello: the producer's number (ONCE-1) */
 
-/* Remembers the cluster for Request.cluster, because the producer's number means another producer in another cluster.
- * With one address the client accepts any cluster. */
+/* Remembers the cluster for Request.cluster, because another cluster may have given the same producer number to another
+ * client. With one address the client accepts any cluster. */
 static void take_cluster(tarry_client *client, ProtobufCBinaryData cluster) {
     if (client->link.addresses.count == 1 || cluster.len != CLUSTER_ID_SIZE) return;
     memcpy(client->cluster, cluster.data, CLUSTER_ID_SIZE);
@@ -171,8 +171,8 @@ static void check_silence(tarry_client *client, uint64_t now) {
     link_stalled(client);
 }
 
-/* Returns whether a commit without a reply is soon tried at another address. This happens only once until a reply
- * comes. Otherwise a slow primary would lose its clients again and again. */
+/* Returns whether a commit without a reply may be sent to another address after RESEND_ELSEWHERE_MS. After one such
+ * change of address, false until a reply comes. Otherwise a slow primary would lose its clients again and again. */
 static bool may_leave(const tarry_client *client) {
     return client->link.addresses.count > 1 && client->answered_ms >= client->left_ms;
 }
@@ -210,7 +210,7 @@ static uint64_t first_of(const struct timers *timers) {
     return first != NULL ? first->at_ms : UINT64_MAX;
 }
 
-/* Returns when the next limit ends: a call's deadline, or the library's limit for a broker's reply. */
+/* Returns the time of the next timeout: a call's deadline, or the library's limit for a broker's reply. */
 static uint64_t patience_deadline(const tarry_client *client) {
     uint64_t deadline = min_u64(silence_deadline(client), first_of(&client->deadlines));
     if (client->waiting > 0) deadline = min_u64(deadline, link_deadline(client));
@@ -287,8 +287,8 @@ static bool is_idle(const tarry_client *client) {
            timers_first(&client->retries) == NULL;
 }
 
-/* F-13: before a limit counts as exceeded, the engine reads all that has arrived. This process or a callback may
- * have stopped for a while, and the reply may be in the socket. */
+/* Before a timeout counts as exceeded, reads all that has arrived (F-13). This process or a callback may have stopped
+ * for a while, so the reply may already be in the socket. */
 static void read_first(tarry_client *client, uint64_t now) {
     if (now < patience_deadline(client)) return;
     caller_take_back(client);
@@ -322,7 +322,7 @@ void *engine_run(void *arg) {
         uint64_t deadline = engine_deadline(client, now);
         if (client->heard || client->link.connection.is_lent) deadline = min_u64(deadline, now + LOOK_AGAIN_MS);
         client->heard = false;
-        /* Waits at least once per iteration, so replies are read even if something is already due. */
+        /* call loop_wait once per iteration, even if `deadline` has passed, so that replies are read */
         loop_wait(client, deadline);
     }
     do { /* repeats, because a callback may have submitted operations */

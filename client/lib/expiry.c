@@ -128,7 +128,8 @@ static void expire(tarry_client *client, struct request *request) {
     int code;
     if (request->kind == REQUEST_COMMIT && request->unanswered > 0) producer_leave(client, request->producer);
     if (request->refused == TARRY__CODE__BEHIND)
-        code = TARRY_BEHIND; /* a read request fails as BEHIND, whether or not it was sent again */
+        code = TARRY_BEHIND; /* the last refusal (BEHIND) is the result of a read request, whether or not the request
+                                was sent again */
     else if (request->unanswered > 0)
         code = request->refused == TARRY__CODE__FAILED ? TARRY_FAILED : TARRY_E_TIMEOUT;
     else if (link_is_denied(&client->link))
@@ -166,7 +167,8 @@ static struct request *tell(tarry_client *client, struct request *request, uint6
     if (told == NULL) return NULL;
     for (size_t i = 0; i < request->count; i++) {
         struct op_note *note = &request->notes[i];
-        /* The new request settles nothing and blocks no other call; the original one still does. */
+        /* The copied note has no lease or name, so it settles nothing and no other operation waits for it. The note of
+         * the original request keeps both. */
         struct op_note only = {.done = note->done,
                                .arg = note->arg,
                                .rank = NEEDS_ROOM,
@@ -242,7 +244,8 @@ void expiry_denied(tarry_client *client) {
         struct request *request = (struct request *)(timer - offsetof(struct request, retry));
         if (request->unanswered == 0) {
             finish(client, request);
-            i = 0; /* completing a request has changed the heap, so the walk begins again */
+            i = 0; /* finish has removed a timer from the heap client->retries and moved others, so the loop begins
+                      again */
         } else {
             i++;
         }

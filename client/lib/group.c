@@ -12,7 +12,7 @@ void group_came(struct group *group) {
     if (group->returning > 0) group->returning--;
 }
 
-/* Returns the number of calls for which waiting is worthwhile. */
+/* Returns the number of calls that the gathering commit should have before it is sent; 0: send it at once. */
 static size_t wanted(const struct group *group, size_t gathered, size_t under_way) {
     const size_t half = (gathered + under_way + group->returning + 1) / 2;
     if (group->returning > 0) return half > GROUP_MIN ? half : GROUP_MIN;

@@ -64,7 +64,8 @@ static void held_remove(struct held *held, uint64_t id) {
     if (found == NULL) return;
     size_t mask = held->capacity - 1, hole = (size_t)(found - held->entries);
     for (size_t at = (hole + 1) & mask; held->entries[at].id != 0; at = (at + 1) & mask) {
-        /* An entry may move into the hole if the hole lies between its home and its place. */
+        /* An entry may move to the free place unless that is before the entry's home place, where a lookup for its id
+         * starts. */
         size_t from_home = (at - home(held, held->entries[at].id)) & mask;
         if (from_home < ((at - hole) & mask)) continue;
         held->entries[hole] = held->entries[at];
@@ -74,7 +75,8 @@ static void held_remove(struct held *held, uint64_t id) {
     held->count--;
 }
 
-/* A task that was delivered again meanwhile has a later token, which this settling does not affect. */
+/* Ignores a settling whose token is older than the entry's: the task has been delivered again since, and the new lease
+ * stays. */
 void held_settle(struct held *held, uint64_t id, struct tarry_token token) {
     struct held_entry *found = held_find(held, id);
     if (found == NULL || token_before(token, found->token)) return;
@@ -88,11 +90,9 @@ void held_resume(struct held *held) {
     size_t i = 0;
     while (i < held->capacity) {
         struct held_entry *entry = &held->entries[i];
-        if (entry->settled) { /* the lane that could have delivered the task again is closed, so the mark is not needed
-                               */
-            held_remove(
-                held,
-                entry->id); /* i does not grow, because the removal may have shifted another entry to this place */
+        if (entry->settled) { /* The former lane is closed and can bring no duplicate of this settled task, so the entry
+                                 goes */
+            held_remove(held, entry->id); /* stay at place i, because held_remove may have moved another entry to it */
             continue;
         }
         entry->may_return = entry->id != 0;

@@ -78,7 +78,8 @@ static struct address *present(struct link *link) {
     return &link->addresses.items[link->address];
 }
 
-/* Resets the rounds after a useful connection has ended: no wait before the first attempt. */
+/* After a useful connection has ended, counts the rounds of connection attempts from 0 again. So the first attempt
+ * begins without a pause. */
 static void start_anew(struct link *link) {
     link->tries = 0;
     link->tried = 0;
@@ -93,7 +94,7 @@ static void opened(tarry_client *client) {
     link->up = true;
     if (link->opened != link->address)
         queue_forget_refusals(
-            client); /* the new connection is to another broker, so its predecessor's refusals no longer count */
+            client); /* the new connection is to another broker, so the former broker's BUSY refusals no longer count */
     link->opened = link->address;
     present(link)->denied = false;
     event_note(client, TARRY_CONNECTED, present(link)->place.url, "connected");
@@ -166,9 +167,11 @@ static uint64_t some_of(uint64_t wait_ms) {
     return wait_ms / 2 + random % (wait_ms / 2);
 }
 
-/* Reads the token to send to the current address. False: nothing is sent, and the connection has the error. The
- * client then counts as denied. Reason: a file that is replaced by renaming is never missing, so waiting for one
- * would only hide an error. The next attempt reads the file again. */
+/* Reads the token to send to the current address. Returns false after an error, with the message in the connection.
+ * Then no request is sent, and the client counts as denied; the next attempt reads the file again.
+ *
+ * Reason for not waiting for a missing file: programs replace a file by renaming, so it is never missing. Waiting would
+ * only hide an error. */
 static bool read_token(tarry_client *client, char token[TOKEN_SIZE_MAX + 1]) {
     struct ws_client *connection = &client->link.connection;
     const struct credentials *credentials = &client->credentials;
@@ -286,8 +289,8 @@ static size_t next_address(struct link *link) {
     return next;
 }
 
-/* Records the result of the current address if it has reported none. An attempt that has just begun does not overwrite
- * the result of the previous one. */
+/* Records why the current address has not answered, unless the broker there has given a reason. An attempt that has
+ * just begun does not overwrite the reason of the previous one. */
 static void note_present(tarry_client *client) {
     struct link *link = &client->link;
     bool is_young = present(link)->said[0] != 0 && now_ms() < link->since_ms + DIAL_PATIENCE_MS;
@@ -321,8 +324,8 @@ void link_step(tarry_client *client, uint64_t now) {
 void link_not_primary(struct link *link, const char *primary, const char *message) {
     struct address *address = present(link);
     link->again = true;
-    /* The broker will also refuse the other requests. A caller that misses its refusal would have to assume that its
-     * commit may have been executed. */
+    /* Keep the connection for NOT_PRIMARY_GRACE_MS, because the broker will refuse the other sent requests, too.
+     * Without that refusal, their callers would have to assume that a commit may have been executed. */
     link->grace_until_ms = now_ms() + NOT_PRIMARY_GRACE_MS;
     link->hint = primary[0] != 0 ? addresses_find(&link->addresses, primary) : ADDRESSES_MAX;
     if (primary[0] == 0)

@@ -1,7 +1,7 @@
-/* loop.c: the engine's waiting: for connections and for other threads.
+/* loop.c: the engine waits here for connections and for other threads.
  *
- * It is a file of its own because tests/fuzz/fuzz_reply.c replaces loop_wait. The linker (--wrap) cannot replace a
- * function for callers in the function's own file. */
+ * loop_wait is in its own file because tests/fuzz/fuzz_reply.c replaces it with the linker's option --wrap. That option
+ * does not affect calls from the file that defines the function. */
 #include "client.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ static void take(tarry_client *client, const struct epoll_event *event) {
     else if (event->data.u64 == client->link.connection.id)
         link_turn(client, event->events);
     else
-        /* The event may belong to a connection that was closed meanwhile; sessions_turn ignores it then. */
+        /* if the event belongs to a connection that was closed meanwhile, sessions_turn ignores it */
         sessions_turn(client, event->data.u64, event->events);
 }
 

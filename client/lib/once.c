@@ -1,10 +1,10 @@
-/* once.c: names of commits: assigned before sending, used again after a restart, and asked about (tarry_once.h,
- * ONCE-1).
+/* once.c: names of commits (tarry_once.h, ONCE-1). A name is a producer and a sequence. A program gets the name before
+ * it sends the commit, may use it again after a restart, and may ask for the commit's outcome.
  *
- * Named commits have their own producer, in the ledger. Their sequences are assigned long before they are sent. With
- * a shared producer the broker could not forget the replies of other commits soon. Requests under another process's
- * name or under a former producer have oldest_unanswered = 1, so that the broker forgets no reply that may still be
- * requested. */
+ * Named commits have their own producer, in client->ledger, because their sequences are assigned long before they are
+ * sent. If they shared a producer with other commits, the broker would have to keep the replies to the others for as
+ * long. A request under a former producer, or under a name from another process, says oldest_unanswered = 1, so that
+ * the broker forgets no reply that may still be requested. */
 #include "client.h"
 
 #include <inttypes.h>
@@ -28,7 +28,8 @@ void ledger_close(struct ledger *ledger, const struct tarry_commit_id *id) {
         if (ledger->open[i] == id->sequence) ledger->open[i] = ledger->open[--ledger->open_count];
 }
 
-/* True: the broker would remember one more sequence together with all open ones. */
+/* Returns whether there may be one more open commit. The broker remembers only COMMITS_PER_PRODUCER_MAX sequences,
+ * which must cover all open commits. */
 static bool ledger_has_room(const struct ledger *ledger) {
     const struct tarry_commit_id next = {ledger->producer, ledger->next_sequence, {0}};
     return ledger->producer != 0 && ledger->open_count < LEDGER_MAX &&
@@ -40,8 +41,8 @@ void producer_leave(tarry_client *client, uint64_t producer) {
     if (producer == client->ledger.producer) client->ledger = (struct ledger){0};
 }
 
-/* Requests a producer for names if there is none with a free sequence. Commits that are open under the former
- * producer stay valid, with oldest_unanswered = 1. */
+/* Requests a new producer for named commits if the present one has no free sequence. Open commits of the former
+ * producer stay valid: they are sent with oldest_unanswered = 1 (ledger_oldest). */
 static int ledger_open(tarry_client *client, uint32_t timeout_ms, char out_message[TARRY_MESSAGE_SIZE]) {
     if (may_block(client) != TARRY_OK) return message_say(out_message, may_block(client));
     pthread_mutex_lock(&client->lock);
@@ -82,8 +83,8 @@ int tarry_commit_prepare(tarry_commit *commit, const struct tarry_call *given, s
         if (rv != TARRY_OK) return rv;
         pthread_mutex_lock(&client->lock);
         struct ledger *ledger = &client->ledger;
-        if (ledger_has_room(
-                ledger)) { /* without room now, other threads have used the free sequences since the check */
+        if (ledger_has_room(ledger)) { /* false if other threads have used the free sequences since ledger_open; then
+                                          the loop repeats */
             id.producer = ledger->producer;
             id.sequence = ledger->next_sequence++;
             memcpy(id.cluster, client->greeted, sizeof(id.cluster));
@@ -202,7 +203,7 @@ int tarry_ask(tarry_client *client, const struct tarry_result *unknown, const st
         result = inquiry.results[unknown->index];
     } else {
         if (inquiry.results != NULL)
-            rv = TARRY_E_PROTOCOL; /* the named commit had fewer operations than `unknown->index` needs */
+            rv = TARRY_E_PROTOCOL; /* the broker's reply has too few results for the operation at unknown->index */
         result_failed(rv, inquiry.message[0] != 0 && inquiry.results == NULL ? inquiry.message : NULL, &result);
     }
     free(inquiry.results);

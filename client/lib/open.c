@@ -60,7 +60,8 @@ static bool is_newer(uint32_t header_version) {
     return header_version / patches > TARRY_VERSION_NUMBER / patches;
 }
 
-/* Blocks signals before the first connection attempt too, because its lookup thread inherits the mask. */
+/* Blocks signals before the first connection attempt, because the thread that looks up the host name inherits the
+ * signal mask. */
 static int engine_start(tarry_client *client) {
     sigset_t before;
     pthread_mutex_lock(&client->lock);
@@ -154,8 +155,8 @@ int tarry_drain(tarry_client *client, size_t pending_max, const struct tarry_cal
     if (rv == TARRY_OK) rv = may_block(client);
     if (rv != TARRY_OK) return rv;
     pthread_mutex_lock(&client->lock);
-    /* By this time, calls submitted before this one have ended. Calls that other threads submit meanwhile may be
-     * unanswered. */
+    /* Time by which every call that was submitted before tarry_drain has ended. Calls that other threads submit
+     * meanwhile may still be unanswered. */
     const uint64_t until_ms = deadline_of(client, now_ms() + DRAIN_GRACE_MS, timeout_of(call.timeout_ms));
     while (client->pending > pending_max && !client->closing && rv == TARRY_OK)
         if (!wait_drained(client, until_ms)) rv = TARRY_E_TIMEOUT;
@@ -168,7 +169,8 @@ uint64_t tarry_silence_ms(tarry_client *client) {
     if (may_call(client) != TARRY_OK) return 0;
     pthread_mutex_lock(&client->lock);
     uint64_t silence_ms = 0, now = now_ms();
-    /* An audit that waits for new frames does not count as waiting, while a broker is connected. */
+    /* While a broker is connected, requests that wait at the broker for new frames (audits) do not count as unanswered.
+     */
     if (client->waiting > (link_is_ready(&client->link) ? client->polls : 0)) {
         uint64_t since =
             client->answered_ms > client->waiting_since_ms ? client->answered_ms : client->waiting_since_ms;
@@ -225,7 +227,7 @@ int tarry_ping(tarry_client *client, const struct tarry_call *given) {
     if (client == NULL) return TARRY_E_ARGUMENT;
     int rv = OPTIONS_TAKE(taken, given);
     if (rv != TARRY_OK) return rv;
-    /* A heartbeat for a session number that never exists: any reply to it shows that the broker is there. */
+    /* Sends a heartbeat for session 0, which never exists. Any reply shows that the broker answers. */
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Heartbeat heartbeat = TARRY__HEARTBEAT__INIT;
     wire.body_case = TARRY__REQUEST__BODY_HEARTBEAT;

@@ -5,13 +5,15 @@
 
 /* A thread that waits for the result of its blocking call. */
 struct waiter {
-    struct gate *gate; /* gate at which the calling thread waits */
-    bool reads;        /* true: the thread reads its reply itself, so it does not wait at a gate */
+    struct gate *gate; /* the struct gate on which the calling thread waits; gate_open wakes it */
+    bool
+        reads; /* true: the thread reads its reply from the connection itself (caller.c), and does not wait on `gate` */
     atomic_bool is_done;
     struct tarry_result result;
 };
 
-/* Finds or starts a request that can take one more operation, and completes the operation's note. Lock held. */
+/* Finds or starts a request that can take one more operation. Sets time and timeout in the operation's note. Lock held.
+ */
 static int gather_begin(tarry_client *client, bool wait_for_room, struct op_note *note, struct request **out_into) {
     note->made_ms = now_ms();
     if (note->timeout_ms == 0) note->timeout_ms = timeout_of(client->timeout_ms);
@@ -51,7 +53,7 @@ static int gather_end(tarry_client *client, int rv, struct request *into, size_t
     if (rv != TARRY_OK) {
         packed->body.size = before;
         struct request *gathering = client->commits[packed->rank].gathering;
-        /* The gathering request has no operation: it was started for this one, whose packing has failed. */
+        /* An empty gathering request was started for the operation whose packing has just failed. */
         if (gathering != NULL && gathering->count == 0) {
             queue_ungather(client, gathering);
             request_free(client, gathering);
@@ -160,7 +162,8 @@ static int submit_queue_purge(tarry_client *client, bool wait, const char *queue
     GATHER(client, wait, told_to(note_other(true), told), pack_queue_purge(body, queue, states));
 }
 
-/* Copies the program's options to `taken`, or ends the call with `refusal`, which may use `rv`. */
+/* Copies the program's options to `taken`. After an error, returns the value of the expression `refusal`, in which `rv`
+ * is the error code. */
 #define TAKE_BY(take, taken, given, refusal)                                                                           \
     do {                                                                                                               \
         int rv = take(taken, given);                                                                                   \
@@ -222,7 +225,7 @@ int tarry_dead_async(tarry_client *client, enum tarry_dead_what what, const stru
 static void waiter_done(void *arg, const struct tarry_result *result) {
     struct waiter *waiter = arg;
     result_copy(result, &waiter->result);
-    /* after this store the waiting thread may return; request_complete opens its gate later */
+    /* after this store the waiting thread may return and free `waiter`; request_complete calls gate_open later */
     atomic_store(&waiter->is_done, true);
 }
 

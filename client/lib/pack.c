@@ -114,7 +114,7 @@ int pack_schedule(struct buffer *body, const struct tarry_schedule_options *o) {
     schedule.on_conflict = (Tarry__Schedule__OnConflict)o->on_conflict;
     op.op_case = TARRY__OP__OP_SCHEDULE;
     op.schedule = &schedule;
-    /* The content is packed behind the space for the operation, and then copied into the operation. */
+    /* The content is packed behind the place where the operation will be, and then copied into the operation. */
     const size_t room = BYTES_ROOM + op_room(&op) + content_size;
     if (room > OP_ROOM_MAX) return TARRY_TOO_LARGE;
     int rv = buffer_reserve(body, room + content_size);

@@ -15,13 +15,13 @@ void signals_graceful(void);
 /* Returns a descriptor that is readable after a signal asked for the end. The caller must not read from it. */
 int signals_fd(void);
 bool signals_ended(void);
-/* Sets `wake`, which the signal thread calls when an end is requested; it is called at once if that has happened. NULL:
- * none. After the return, the former `wake` does not run any more. */
+/* Sets the function that the signal thread calls when an end is requested; NULL: no function. If an end has already
+ * been requested, calls `wake` at once. After the return, the former function is not running and will not be called. */
 void signals_on_end(void (*wake)(void *argument), void *argument);
 /* Requests the end like a signal does. For the tool's own threads. */
 void signals_end(void);
 #define SIGNALS_CHILDREN_MAX 64u
-/* Adds a process group that a second signal also ends, at most SIGNALS_CHILDREN_MAX at a time. Any thread. */
+/* Adds a process group that a second signal ends, too. There may be at most SIGNALS_CHILDREN_MAX groups. Any thread. */
 void signals_child_add(pid_t group);
 void signals_child_remove(pid_t group);
 /* Returns the signal mask from before signals_start, for child processes. */

@@ -73,8 +73,8 @@ struct column {
     void (*say)(struct text *out, const ProtobufCMessage *message);
 };
 
-/* Appends a field's value in human-readable form. Appends nothing if the value is empty, or if it is 0 and 0 means that
- * the field is absent. */
+/* Appends a field's value in human-readable form. Appends nothing if the value is empty, or if the value is 0 and the
+ * field's 0 means "not set". */
 void field_say(struct text *out, const ProtobufCMessage *message, const char *path);
 /* Adds one row: a cell for each column; "-" for no value. */
 void columns_row(struct table *table, const struct column *columns, size_t count, const ProtobufCMessage *message);

@@ -13,7 +13,7 @@
 #include "text.h"
 
 #define TIMEOUT_DEFAULT_MS 10000u
-#define TOOL_NAME_SIZE 129 /* bytes with the final 0; the broker accepts 128 (CLIENT_NAME_SIZE_MAX) */
+#define TOOL_NAME_SIZE 129 /* size with the final 0; a broker accepts 128 (CLIENT_NAME_SIZE_MAX) */
 
 struct tool {
     const char *broker; /* one URL or several; NULL: the default */
@@ -22,7 +22,7 @@ struct tool {
     char name[TOOL_NAME_SIZE]; /* client name, made by tool_name */
     bool json;
     bool follower_reads;     /* --from-follower was given; set before tool_connect */
-    struct tarry_call fresh; /* required freshness of answers: option_fresh */
+    struct tarry_call fresh; /* required freshness of answers, set by the function option_fresh */
     tarry_client *client;    /* client of the library; NULL before tool_connect */
 };
 
@@ -42,10 +42,11 @@ void tool_disconnect(struct tool *tool);
 /* Opens a client of one broker, and ignores --broker; the caller closes the client. EXIT_FINE, or an exit status after
  * an error message. */
 int tool_connect_to(const struct tool *tool, const char *url, uint64_t timeout_ms, tarry_client **out_client);
-/* Marks the answer of a follower: once on standard error for people, or with JSON members by json_source. */
+/* Without --json, warns on standard error that a follower answered. With --json, the output says so instead
+ * (json_source). */
 void tool_say_source(const struct tool *tool, const struct tarry_source *source);
-/* Prints a warning on standard error, also with --json. For output whose JSON has no member that contains the warning.
- */
+/* Warns on standard error that a follower answered, also with --json. For commands whose JSON output does not have the
+ * members of json_source. */
 void tool_warn_source(const struct tarry_source *source);
 /* Writes the member `result`: `word`, or after a failure "error", and then also `code` and `message`. `message` may be
  * NULL or empty: then the sentence of the code. */
@@ -84,13 +85,14 @@ int option_when(const struct args *args, enum tarry_when *out_when, uint64_t *ou
 int option_ref(const struct args *args, struct tarry_ref *out_ref);
 /* Parses task states such as "pending,ready" to bits of enum tarry_state. */
 int option_states(const struct args *args, uint32_t *out_states);
-/* Parses OPTIONS_FRESH. Must be called before tool_connect. */
+/* Parses the options about the freshness of answers (OPTIONS_FRESH) into tool->fresh. Must be called before
+ * tool_connect. */
 int option_fresh(struct tool *tool, const struct args *args);
 /* Parses a time: RFC 3339, Unix milliseconds, +DUR from now, or a day in this time zone (tomorrow 09:00, 2026-12-01).
  */
 int option_time(const struct args *args, const char *name, uint64_t *out_ms);
 
-/* This command does not exist if libpq's headers were missing when the tool was built. */
+/* The command `outbox` does not exist if libpq's headers were missing when the tool was built. */
 #ifdef TARRY_HAS_LIBPQ
 #define OUTBOX(X) X(outbox)
 #else

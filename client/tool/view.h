@@ -10,7 +10,7 @@ void view_words(struct text *out, const Tarry__TaskView *view);
 
 /* Selects the tasks that a command lists. */
 struct view_list {
-    Tarry__List list; /* the request; limit and cursor are not used */
+    Tarry__List list; /* the request; its fields `limit` and `cursor` are ignored */
     uint64_t limit;   /* 0: none */
     bool dead;        /* true: print the columns for dead letters */
     const char *key;  /* only the task with this key; NULL: all */

@@ -1,11 +1,10 @@
-/* life.h: the recorded lives of tasks, in the form that a dry run needs: how long each waited and when, which consumer
- * took it, and how that ended.
+/* life.h: the recorded lives of tasks, in the form that a dry run needs: how long each task waited and when, which
+ * consumer took it, and how that delivery ended.
  *
- *     phase: it waits ──► turn: it is leased ──► phase ──► turn ──► … ──► outcome
- *
- * A phase is one waiting: a new one begins with every record that leaves the task waiting (scheduled, moved, retried,
- * …). A delivery that never left is as if it had not been. Everything is kept for the whole run: about 200 bytes a task
- * and 200 a delivery. */
+ * A life alternates between phases and turns, and ends with an outcome. In a phase the task waits; a new phase begins
+ * with every record that leaves the task waiting (scheduled, moved, retried, …). In a turn the task is leased. A lease
+ * whose delivery never left is ignored. Everything is kept for the whole run: about 200 bytes a task and 200 a
+ * delivery. */
 #ifndef TARRY_TOOL_LIFE_H
 #define TARRY_TOOL_LIFE_H
 
@@ -29,7 +28,8 @@ static inline struct logical_time moment_of(const struct frame_header *header) {
 }
 
 enum verdict {
-    /* The log has no end of the delivery: it was in progress at the log's end, or another client ended the task. */
+    /* The log does not say how the delivery ended: it was in progress at the log's end, or a client that did not hold
+       the lease ended the task. */
     VERDICT_NONE,
     VERDICT_ACK,
     VERDICT_NACK,         /* nack: the task was ready again after the queue's backoff */
@@ -52,7 +52,7 @@ enum ask_kind {
     ASK_CANCEL,
     ASK_REQUEUE,
     ASK_DROP,
-    ASK_QUEUE, /* sets the policy, and the pause if it changed */
+    ASK_QUEUE, /* sets the queue's policy, and pauses or resumes the queue if the record did so */
     ASK_JOB,
     ASK_SETTLE, /* repeats the recorded settlement of a delivery */
     ASK_TOUCH,  /* a request that the log does not have: makes the core check whether the task has expired */
@@ -87,9 +87,9 @@ struct asked {
 };
 
 struct asked *asked_new(const struct entry *entry);
-void asked_free(struct asked *asked); /* the argument may be NULL */
-/* Adds the request of a record, if a client made one. `life` NULL: the record concerns no known task. The caller adds
- * settlements itself. */
+void asked_free(struct asked *asked); /* `asked` may be NULL */
+/* Adds the request that led to a record, if a client made one. `life`: the record's task; NULL: no known task. Does not
+ * add acks, nacks and other settlements, which the caller adds. */
 void asked_take(struct asked *asked, const struct entry *entry, struct plan *plan, struct life *life);
 
 /* ---- lives */
@@ -112,9 +112,11 @@ struct turn {
     uint64_t delay_ms; /* NACK_DELAYED */
     char *reason;      /* reason of the nack, owned; NULL: none */
     struct extension *extensions;
-    /* For VERDICT_COMMIT: the commit, owned by the first settlement in it; NULL in the others. */
+    /* For VERDICT_COMMIT: the commit that settled the task, owned by the turn of its first settlement; NULL for that
+     * commit's other settlements. */
     struct asked *commit;
-    bool is_ahead; /* true: leased ahead of time and not settled, and so in the list plan->ahead */
+    bool is_ahead; /* true: the lease was recorded before the due time and is not settled, so it is in the list
+                      plan->ahead */
     LIST_ENTRY(turn) ahead;
 };
 
@@ -122,10 +124,12 @@ struct phase {
     uint64_t due_ms;
     uint8_t base; /* enum row_base */
     struct logical_time since;
-    /* Earliest possible start of the phase: the end of the previous lease (steady); otherwise `since`. */
+    /* Earliest possible start of the phase (steady): the end of the previous lease if there was one, otherwise the time
+     * of `since`. */
     uint64_t earliest_ns;
     struct turn *turn;  /* the delivery that ended the phase; NULL: not delivered */
-    uint64_t unsent_ns; /* time at which a lease that was withdrawn unsent should have been sent (steady); 0: none */
+    uint64_t unsent_ns; /* a lease of this phase was withdrawn before its delivery left: time at which it should have
+                           left (steady); 0: no such lease */
     struct phase *next;
 };
 
@@ -141,7 +145,7 @@ struct life {
     uint8_t serial_size;
     struct {
         uint32_t max_attempts, backoff_ms, lease_ms;
-    } own; /* the task's own settings (OWN-1); 0: those of the queue */
+    } own; /* settings of this task that replace those of its queue's policy (OWN-1); 0: the queue's */
     struct phase *first, *last;
     uint32_t deliveries;
     enum outcome_kind outcome;
@@ -153,11 +157,11 @@ struct life {
 struct lives {
     struct plans *plans;
     struct id_map by_id;
-    struct life **items; /* all lives in the order of scheduling */
+    struct life **items; /* all recorded lives of tasks, in the order in which the tasks were scheduled */
     size_t count, capacity;
     uint64_t before;     /* number of records about tasks that were scheduled before the first record that is read */
     struct asked *frame; /* requests of the frame that is being read; owned */
-    struct turn *bound;  /* first delivery that this frame settles */
+    struct turn *bound;  /* first delivery that the frame `frame` settles */
     uint64_t position;   /* position of the frame that is being read */
     struct logical_time first, last; /* frames */
 };

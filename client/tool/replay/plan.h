@@ -23,9 +23,10 @@ struct plan {
     bool told;  /* true: the log has a record of the queue */
     Tarry__Policy recorded;
     bool paused;            /* true: the queue is paused at the current place in the log */
-    struct turn_list ahead; /* leases ahead of time that are not settled (life.h) */
-    uint64_t late_position; /* position of the frame that found an unsent lease after the time to send it (life.c) */
-    uint64_t late_from_ns;  /* time at which that lease should have been sent (steady) */
+    struct turn_list ahead; /* leases that were recorded before the due time and are not settled (life.h) */
+    uint64_t late_position; /* position of a frame that came after the time at which a lease's delivery should have
+                               left, while it had not left (life.c) */
+    uint64_t late_from_ns;  /* for late_position: time at which the delivery should have left (steady) */
     Tarry__Policy set;      /* --set … */
     uint32_t set_fields;    /* fields of `set` that are valid: bits 1 << enum policy_place */
     bool known;             /* true: the queue exists in the dry run's core */

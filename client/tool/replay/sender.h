@@ -1,12 +1,13 @@
-/* sender.h: sends operations to the target: collects them in commits, sends these one after another, and handles the
- * answers later.
+/* sender.h: sends operations to the target. Collects operations in commits, sends the commits one after another, and
+ * handles the answers later.
  *
- * Order: operations take effect in the order in which they are added, because a client has one commit in progress at
- * a time. A recorded frame that was one atomic commit is sent as one. Other frames are sent together, each whole
- * within one commit of the target (one frame of its log), so that a crash of the target cannot split a frame.
+ * Order: operations take effect in the order in which they are added, because a client has one commit in progress at a
+ * time. A recorded frame that was one atomic commit is sent as one commit. Other frames share a commit, but each frame
+ * is whole within one commit, so that a crash of the target cannot split a frame.
  *
- * An image is a recorded task at the target. An image lives until its task has ended in the log and no operation on
- * it is unanswered. Answers come on the client's thread; `lock` protects images, counts and examples. */
+ * An image describes a recorded task's copy at the target. An image lives until its task has ended in the log and no
+ * operation on the copy is unanswered. Answers come on the client's thread; `lock` protects images, counts and
+ * examples. */
 #ifndef TARRY_TOOL_SENDER_H
 #define TARRY_TOOL_SENDER_H
 
@@ -53,7 +54,7 @@ struct image {
     char *key; /* key of the task, owned; NULL: none */
     size_t key_size;
     uint64_t due_ms;     /* due time at the target, approximately */
-    uint64_t expires_ms; /* at the target, duration after the due time at which the task expires; 0: never */
+    uint64_t expires_ms; /* time in ms from the due time to the expiry at the target; 0: never expires */
     unsigned unanswered;
     bool leased;           /* true: the task is leased at the current position of the log */
     bool ended;            /* true: the task has ended at the current position of the log */
@@ -70,7 +71,8 @@ enum op_kind {
     OP_REQUEUE,
     OP_DROP,
     OP_QUEUE,
-    /* An operation that the log does not have; brings the target to the state of the log; the target may refuse it. */
+    /* An operation that the log does not have. It brings the target to the state that the log shows; the target may
+       refuse it. */
     OP_AUXILIARY,
     OP_KINDS
 };
@@ -124,9 +126,10 @@ void sender_settle(struct sender *sender);
 void sender_note(struct sender *sender, int code, const struct op *op, size_t bytes);
 int sender_failure(struct sender *sender);
 
-/* Returns the key of a task's copy. A client may not use the keys of occurrences, so they lose their prefix. */
+/* Returns the key for a task's copy at the target. The key of an occurrence loses its prefix OCCURRENCE_PREFIX, because
+ * clients may not use such keys. */
 const void *sender_key(const void *key, size_t *key_size);
-/* Returns the image of the task; NULL: not known. */
+/* Returns the image (the data about the copy at the target) of a recorded task; NULL: the task is not known. */
 struct image *sender_image(struct sender *sender, uint64_t recorded);
 struct image *sender_image_new(struct sender *sender, uint64_t recorded, struct route *route, const void *key,
                                size_t key_size);
@@ -134,7 +137,8 @@ struct image *sender_image_new(struct sender *sender, uint64_t recorded, struct 
 void sender_image_end(struct sender *sender, struct image *image);
 /* Returns the id at the target; 0 if it will never be known. Waits for answers if necessary. */
 uint64_t sender_id(struct sender *sender, struct image *image);
-/* Returns a reference to the task: by id if it is known, else by key if it has one, else by id after waiting for it. */
+/* Returns a reference to the task's copy at the target: by id if the id is known; otherwise by key. For a task without
+ * a key, waits for the id. */
 struct tarry_ref sender_ref(struct sender *sender, struct image *image);
 void sender_differs(struct sender *sender, const struct image *image, const char *verb, const char *sentence);
 /* Takes one settlement that must be repeated; the caller frees it with op_free. NULL: none. */

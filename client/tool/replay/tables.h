@@ -21,7 +21,7 @@ struct id_map { /* a struct of zeros is an empty table */
 };
 
 void *id_map_get(const struct id_map *map, uint64_t id); /* returns the value of `id`; NULL: not found */
-/* Sets the value of `id`, which must not be NULL. Without memory the process ends (text.h). */
+/* Sets the value of `id`. `value` must not be NULL. If memory is used up, the process ends (text.h). */
 void id_map_put(struct id_map *map, uint64_t id, void *value);
 void *id_map_take(struct id_map *map, uint64_t id); /* removes and returns the value; NULL: not found */
 /* Calls `each` with every value, in no particular order; the map must not change meanwhile. */
@@ -39,7 +39,8 @@ struct agenda_entry {
     uint64_t number;   /* sequence number, set by agenda_add; orders entries of the same time */
     void (*run)(void *argument, const struct agenda_entry *item);
     void *subject;
-    uint64_t version; /* version of the subject; the event is ignored if the subject has a newer one */
+    uint64_t version; /* version of `subject` when the entry was added; the entry is ignored if `subject` has a newer
+                         version */
     const void *detail;
     uint32_t tries;
 };
