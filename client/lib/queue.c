@@ -1,18 +1,18 @@
-/* queue.c: order of commits, and which may pass others while the broker is busy.
+/* queue.c: order of commits, and which may be sent before older ones while the broker is busy.
  *
  *   submitted ─► queue ─► slot ─► answered
  *                 ▲  ▲      │
- *                 │  └──────┤ refused: nothing was decided, so it loses its sequence and returns to its place
- *              resend ◄─────┘ outcome unknown: it keeps its sequence and is sent before all others
+ *                 │  └──────┤ refused: not executed, so the commit loses its sequence and returns to its place
+ *              resend ◄─────┘ outcome unknown: the commit keeps its sequence and is sent before all others
  *
  * All commits wait in one queue, in order of submission, until the broker replies BUSY: its disk or memory is full,
  * or its index lags. The broker reserves capacity for operations that end tasks and leases, but it refuses a commit
- * as a whole (CAP-1). So from then on each rank of operations gathers separately, and waiting commits are divided.
- * Acks and the like get their own commits, and so do cancels and moves, so that no other operation causes their
- * refusal. A cancel or move does not pass an operation that names the same task. Once the refused commits are
- * accepted, all operations gather together again.
+ * as a whole (CAP-1). So from then on the client collects the operations of each rank (enum commit_rank) in separate
+ * commits, and divides waiting commits. Acks and other settlements get their own commits, and so do cancels and moves,
+ * so that no other operation causes their refusal. A cancel or move is not sent before an older operation that names
+ * the same task. Once the broker has accepted the refused commits, all operations share commits again.
  *
- * A commit that the program built is never divided. It passes others as a whole or not at all. */
+ * A commit that the program built is never divided. */
 #include "client.h"
 
 #include <assert.h>
@@ -66,15 +66,16 @@ int queue_wait_for_room(tarry_client *client, size_t size, bool wait, uint64_t u
     return client->closing ? TARRY_E_CLOSED : TARRY_OK;
 }
 
-/* Returns whether each rank of operations gathers in its own request. */
+/* Returns whether the client collects the operations of each rank in a separate request: while the broker replies BUSY
+ * to any rank. */
 static bool is_apart(const tarry_client *client) {
     for (int rank = 0; rank < COMMIT_RANKS; rank++)
         if (client->commits[rank].busy) return true;
     return false;
 }
 
-/* Returns true if an operation of rank NEEDS_ROOM that names the same task waits, so that this cancel or move must not
- * pass it. */
+/* Returns true if a waiting operation of rank NEEDS_ROOM names the same task as this cancel or move. The cancel or move
+ * may then not be sent before that operation. */
 static bool is_held_up(const tarry_client *client, const struct op_note *note) {
     return note->rank == CHANGES && note->name != 0 && names_has(&client->names, note->name);
 }
@@ -92,8 +93,8 @@ void queue_close_gathering(tarry_client *client, enum commit_rank rank) {
     queue->gathering = NULL;
 }
 
-/* Returns the gathering request of this rank, but none that began to gather before the ranks were separated or joined.
- * Otherwise a request could have operations from before and after that change, in a wrong order. */
+/* Returns the request that collects operations of this rank. NULL if it was begun before is_apart changed: it could
+ * otherwise have operations from before and after the change, in a wrong order. */
 struct request *queue_gathering(tarry_client *client, enum commit_rank rank) {
     struct request *gathering = client->commits[rank].gathering;
     if (gathering == NULL || gathering->count >= OPS_PER_COMMIT_MAX || gathering->body.size >= BATCH_SIZE_MAX)
@@ -146,7 +147,8 @@ void queue_admit(tarry_client *client, struct request *request, const struct op_
     relist(client, request);
 }
 
-/* Notes that an operation must not pass others. Later operations on the same task must not pass it either. */
+/* Gives a cancel or move the rank NEEDS_ROOM, so that it is not sent before older operations. Records the name of its
+ * task, so that later operations on the task are not sent before it either. */
 static void stay(tarry_client *client, struct request *request, struct op_note *note) {
     if (note->rank != CHANGES) return;
     request->of_rank[CHANGES]--;
@@ -188,7 +190,7 @@ void queue_admit_part(tarry_client *client, struct request *part, struct request
     part->refused = of->refused;
     count_in(client, part);
     if (part->of_rank[SETTLES] >
-        0) { /* callers that wait for the original request to settle its leases also wait for this part of it */
+        0) { /* A caller that waits for the original request's settlements must also wait for those in `part` */
         part->settling = of->settling;
         list_insert(&client->settling, AMONG_SETTLING, of->links[AMONG_SETTLING].previous, part);
     }
@@ -227,8 +229,8 @@ uint64_t oldest_unanswered(tarry_client *client, uint64_t producer, uint64_t seq
     return oldest;
 }
 
-/* True: a new commit may get a sequence. The broker remembers a limited number of replies from the oldest unanswered
- * commit on. If later commits used them all up, it would refuse that commit for good. */
+/* Returns whether a new commit may get a sequence. The broker remembers a limited number of sequences, counted from the
+ * oldest unanswered one. If newer commits used all of them, the broker would refuse the oldest commit for ever. */
 static bool window_is_open(tarry_client *client) {
     uint64_t next = client->next_sequence;
     return client->producer == 0 || next - oldest_unanswered(client, client->producer, next) < COMMITS_PER_PRODUCER_MAX;
@@ -248,8 +250,8 @@ static struct request *take(tarry_client *client, enum commit_rank rank) {
     return request;
 }
 
-/* Returns a commit that must be sent again because it may have been executed. While such a commit waits, commits of
- * rank *out_from and above wait too. */
+/* Returns a commit that must be sent again because it may have been executed. If such a commit must wait, sets
+ * *out_from: commits of this rank and of higher ranks must wait, too. */
 static struct request *next_resend(tarry_client *client, uint64_t now, enum commit_rank *out_from) {
     for (struct request *at = client->resend.first; at != NULL; at = at->links[IN_QUEUE].next) {
         client->looks++;
@@ -265,8 +267,9 @@ static struct request *next_resend(tarry_client *client, uint64_t now, enum comm
     return NULL;
 }
 
-/* Returns the next commit. A schedule must also not pass an earlier cancel or move of its task that was refused or
- * waits for its turn. The next commit is closed for more operations, so that later ones cannot delay it for ever. */
+/* Returns whether the next commit of rank NEEDS_ROOM must wait, because an older cancel or move waits. (A schedule must
+ * not be sent before an older cancel or move of its task.) Closes that next commit for more operations, because newer
+ * ones could delay it for ever. */
 static bool must_wait_for_changes(tarry_client *client) {
     const struct commit_queue *changes = &client->commits[CHANGES], *needs_room = &client->commits[NEEDS_ROOM];
     if (!has_one(changes)) return false;
@@ -279,7 +282,8 @@ struct request *queue_next(tarry_client *client, uint64_t now, bool with_new) {
     enum commit_rank blocked_from = COMMIT_RANKS;
     struct request *request = next_resend(client, now, &blocked_from);
     if (request != NULL || !with_new || !window_is_open(client)) return request;
-    /* First looks for refused ranks whose retry time has come. Otherwise other ranks could delay them for ever. */
+    /* First looks for a rank that was refused before and whose time to retry has come. Otherwise other ranks could
+     * delay it for ever. */
     for (int refused_first = 1; refused_first >= 0; refused_first--) {
         for (int rank = 0; rank < (int)blocked_from; rank++) {
             const struct commit_queue *queue = &client->commits[rank];
@@ -321,7 +325,8 @@ uint64_t queue_deadline(tarry_client *client, uint64_t now) {
 
 /* ---- coming back */
 
-/* Inserts by sequence or by order of submission. It walks only over requests that were also put back. */
+/* Inserts the request by sequence, or by order of submission. The search starts at the front and passes only requests
+ * that were put back before. */
 void queue_put_back(tarry_client *client, struct request *request) {
     bool is_sent = request->sequence != 0;
     struct request_list *list = is_sent ? &client->resend : &client->commits[request->rank].waiting;
@@ -352,7 +357,8 @@ static void move(tarry_client *client, struct request *request, enum commit_rank
     relist(client, request);
 }
 
-/* Marks the operations of a request that must not pass others. The mark is final. */
+/* Calls stay for each cancel and move that may not be sent before an older operation on its task. The change of rank is
+ * permanent. */
 static void hold_up(tarry_client *client, struct request *request) {
     for (size_t i = 0; i < request->count && request->of_rank[CHANGES] > 0; i++)
         if (is_held_up(client, &request->notes[i])) stay(client, request, &request->notes[i]);
@@ -411,7 +417,7 @@ void queue_rest(tarry_client *client, struct request *request, bool busy, uint64
     queue->retry_at_ms = now + queue->backoff_ms;
     if (busy && queue->busy_since_ms == 0) queue->busy_since_ms = now;
     queue->busy = busy;
-    /* Divides requests only if a rank is busy: a stopping broker refuses all commits, so none may pass. */
+    /* A stopping broker refuses all commits, so only BUSY makes requests divide by rank. */
     for (int rank = 0; rank < COMMIT_RANKS && !busy; rank++)
         if (client->commits[rank].retry_at_ms < queue->retry_at_ms)
             client->commits[rank].retry_at_ms = queue->retry_at_ms;

@@ -100,7 +100,8 @@ struct request *request_divide(tarry_client *client, struct request *request,
         request_free(client, part);
         return NULL;
     }
-    size_t kept = 0, from = 0, to = 0; /* `kept`: number of operations; `from`, `to`: offsets in the body */
+    size_t kept = 0, from = 0,
+           to = 0; /* kept: number of operations that stay in `request`; from, to: offsets in its body */
     for (size_t i = 0; i < request->count; i++) {
         const struct op_note note = request->notes[i];
         if (is_meant(&note, argument)) {
@@ -246,7 +247,7 @@ void request_submit_call(tarry_client *client, struct request *request, bool sen
     list_append(&client->calls, IN_QUEUE, request);
     if (!request->blocks)
         caller_take_back(
-            client); /* no caller waits for this request, so the engine takes the connection back to read the reply */
+            client); /* no calling thread waits for this reply, so the engine must read from the connection again */
     engine_submitted(client, sends);
 }
 

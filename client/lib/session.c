@@ -255,7 +255,8 @@ static void lane_failed(tarry_consumer *consumer, uint64_t now) {
         opened(consumer, TARRY_E_NO_BROKER, no_lane);
 }
 
-/* Ends the wait of tarry_consumer_open. While it subscribes, the request has that deadline. */
+/* Ends tarry_consumer_open when its time has passed. (While the Subscribe request is under way, that request's own
+ * timeout does this.) */
 static void check_opening(tarry_consumer *consumer, uint64_t now) {
     if (!consumer->opening || consumer->subscribing != NULL || now < consumer->open_until_ms) return;
     int code = consumer->trouble != 0 ? consumer->trouble : TARRY_E_TIMEOUT;
@@ -279,8 +280,8 @@ static void lane_step(tarry_consumer *consumer, uint64_t now) {
     }
 }
 
-/* Moves the session, because the client has found the primary at another address: the broker with the lane no longer
- * leads. */
+/* Returns true if the session must move to another broker: the client has found the primary at another address than the
+ * session's. */
 static bool is_left_behind(const tarry_consumer *consumer) {
     const tarry_client *client = consumer->client;
     return consumer->address != client->link.address && link_is_ready(&client->link) &&

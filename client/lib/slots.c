@@ -20,8 +20,8 @@ struct slot *slot_free(tarry_client *client, uint32_t from, uint32_t to) {
     return NULL;
 }
 
-/* With one commit in flight, a second one is allowed if both contain only blocking calls. Those belong to different
- * threads, so their order of submission cannot be observed. */
+/* Returns a slot for a second commit beside one in flight only if both contain only blocking calls. Such calls belong
+ * to different threads, so no thread can notice which of the two is executed first. */
 struct slot *slot_for_commit(tarry_client *client) {
     if (client->commits_in_flight > 1) return slot_free(client, 0, client->commits_in_flight);
     struct slot *free = slot_free(client, 0, 2);
@@ -32,8 +32,8 @@ struct slot *slot_for_commit(tarry_client *client) {
     return next != NULL && !next->ordered && !other->request->ordered ? free : NULL;
 }
 
-/* Returns the value of oldest_unanswered to send. It is 1 for a producer that is no longer used, because its unknown
- * outcomes may still be requested (once.c). */
+/* Returns the value to send in oldest_unanswered. It is 1 for a producer that the client no longer uses: its commits
+ * may have unknown outcomes, and the broker must keep all its replies (once.c). */
 static uint64_t oldest_of(tarry_client *client, const struct request *request) {
     if (request->kind != REQUEST_COMMIT) return 0;
     if (request->named) return ledger_oldest(&client->ledger, &request->name);
@@ -55,7 +55,7 @@ bool slot_send(tarry_client *client, struct slot *slot, struct request *request,
     request->sent_to = client->link.address;
     request->unanswered++;
     ws_client_send(&client->link.connection, packet, slot->tag);
-    /* memory that one large payload needed is freed */
+    /* Free the buffer if a large payload has made it much larger than usual. */
     if (packet->capacity > 4 * BATCH_SIZE_MAX) packet_deinit(packet);
     return true;
 }
@@ -125,8 +125,8 @@ static void put_back(tarry_client *client, struct request *request, uint64_t at_
 
 /* Queues a retry after a reply with `code` that allows one. */
 static void again(tarry_client *client, struct request *request, Tarry__Code code, uint64_t now) {
-    bool rests = code != TARRY__CODE__NOT_PRIMARY; /* after NOT_PRIMARY the link waits before its next attempt, so the
-                                                      request need not wait */
+    bool rests = code != TARRY__CODE__NOT_PRIMARY; /* after NOT_PRIMARY the client pauses before its next connection
+                                                      attempt, so the request needs no pause of its own */
     request->refused = code == TARRY__CODE__FORGOTTEN ? TARRY__CODE__OK : code;
     if (request->unanswered == 0) request->producer = request->sequence = 0;
     bool keeps_sequence = request->sequence != 0;
@@ -174,7 +174,7 @@ static Tarry__Code check_new(const struct request *request, const Tarry__Reply *
     return request->staleness_ms == 0 || is_young ? TARRY__CODE__OK : TARRY__CODE__TOO_OLD;
 }
 
-/* Handles BEHIND of a follower. Its message is kept for the deadline. */
+/* Handles BEHIND from a follower. Keeps the reply's message as the reason, in case the request reaches its deadline. */
 static void note_behind(tarry_client *client, const Tarry__Reply *reply) {
     snprintf(client->busy_reason, sizeof(client->busy_reason), "%s",
              reply->message[0] != 0 ? reply->message : tarry_code_sentence(TARRY_BEHIND));
@@ -257,8 +257,8 @@ void answers_lost(tarry_client *client) {
         if (client->slots[i].request != NULL) answer_lost(client, slot_release(client, &client->slots[i]), now, now);
 }
 
-/* The request stays in its slot until its reply is unpacked. Before that the broker must not learn that the reply
- * has arrived (oldest_unanswered). */
+/* The request stays in its slot until its reply is unpacked. If the reply cannot be unpacked, the request is sent
+ * again. So no other request may say meanwhile, in oldest_unanswered, that the reply has arrived. */
 bool answer_take(tarry_client *client, const uint8_t *data, size_t size) {
     uint32_t tag = 0;
     if (size < REQUEST_ID_SIZE) return false;

@@ -40,7 +40,8 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *arg, const char 
 
 /* ---- forks */
 
-/* Number of forks between this process and the one that opened its first client. */
+/* Number of forks that led to this process, counted from the process that opened its first client; 0 in that process.
+ */
 static atomic_uint forks;
 
 static void forked(void) {
@@ -56,7 +57,7 @@ int process_enter(unsigned *out_process) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     *out_process = atomic_load_explicit(&forks, memory_order_relaxed);
-    /* A child process cannot open another client. This has always been the rule, and programs rely on it. */
+    /* A child process cannot open another client. Earlier versions had the same rule, and programs rely on it. */
     return *out_process == 0 ? TARRY_OK : TARRY_E_FORKED;
 }
 
@@ -91,7 +92,7 @@ uint64_t wall_ms(void) {
 }
 
 void deadline_after(uint64_t wait_ms, struct timespec *out_deadline) {
-    /* A wait of more than a year counts as a year, so that the sum cannot overflow. */
+    /* A wait of more than a year counts as a year, so that the deadline cannot overflow. */
     const uint64_t wait_max_ms = 365ull * 24 * 3600 * 1000;
     if (wait_ms > wait_max_ms) wait_ms = wait_max_ms;
     struct timespec now;

@@ -61,8 +61,8 @@ SAME(TARRY_REQUEUE, TARRY__DEAD_OP__WHAT__REQUEUE);
 SAME(TARRY_DROP, TARRY__DEAD_OP__WHAT__DROP);
 SAME(TARRY_OPS_PER_COMMIT_MAX, OPS_PER_COMMIT_MAX);
 
-/* Structs in the program's storage, and structs that are embedded in others, keep their size (tarry.h,
- * Compatibility). */
+/* Sizes of structs that programs allocate or embed in their own. The sizes must not change, because a compiled program
+ * uses the size of its own header (tarry.h, Compatibility). */
 #define KEEPS_SIZE(type, size)                                                                                         \
     _Static_assert(sizeof(void *) != 8 || sizeof(type) == (size),                                                      \
                    "existing programs were compiled with a different size of " #type)

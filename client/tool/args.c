@@ -79,7 +79,7 @@ static const struct command *command_named(const struct command *const *commands
 }
 
 /* Finds the first one or two words that are neither options nor values of global options. Writes their indexes to
- * `out_at`. If an option that is not global stands before them, writes its index to `out_stray`. */
+ * `out_at`. If an option before the first word is not a global one, writes that option to `out_stray`. */
 static int command_words(const struct parse *p, int out_at[2], const char **out_stray) {
     int count = 0;
     for (int i = 1; i < p->argc && count < 2; i++) {
@@ -200,7 +200,8 @@ static int unknown_option(const struct parse *p, const char *word) {
     return USAGE;
 }
 
-/* The last value is used, so that a wrapper script's option can be overridden. */
+/* Stores the value of a global option. If an option is given twice, the last value holds, so that a user can override
+ * an option of a wrapper script. */
 static void take_global(struct args *args, const struct arg_spec *spec, const char *value) {
     const struct {
         const char *name;
@@ -287,7 +288,7 @@ int args_parse(struct args *args, const struct command *const *commands, int arg
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) args->help = true;
     int status = find_command(&p, at, &words);
-    /* For all other commands, the loop below finds --help. */
+    /* Keep `help` only for `tarry help`. For other commands, take_option finds --help. */
     args->help = args->help && words > 0 && strcmp(argv[at[0]], "help") == 0;
     bool only_words = false;
     for (int i = 1; status == 0 && i < argc; i++) {
@@ -399,7 +400,7 @@ static void print_options(const struct arg_spec *spec) {
     }
 }
 
-/* Prints each line of `text` after two spaces and `lead`. */
+/* Prints each line of `text`, with two spaces and then `lead` before it. */
 static void print_lines(const char *text, const char *lead) {
     while (*text != 0) {
         size_t size = strcspn(text, "\n");

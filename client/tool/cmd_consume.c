@@ -1,9 +1,9 @@
 /* cmd_consume.c: tarry consume.
  *
- * One loop on the main thread: receive tasks, print them, settle the printed ones. Invariants: a task is settled only
- * after its whole line was written to standard output; settled + under_way never exceeds --count; received tasks that
- * are not printed are released. Completions run on the library's thread and only count. Each command of --exec has a
- * thread that waits for its end. */
+ * One loop on the main thread receives tasks, prints them, and settles the printed ones. Invariants: a task is settled
+ * only after its whole line was written to standard output; the sum of the fields `settled` and `under_way` never
+ * exceeds --count; received tasks that are not printed are released. The callbacks for settlements run on the library's
+ * thread, and only change these numbers. Each command of --exec has a thread that waits for the command's exit. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +56,8 @@ struct said {
 /* Environment of the command for one task: strings and a NULL-terminated array in one block. */
 struct environment {
     char **strings;
-    size_t count; /* number of entries at the start of the array that point into environ */
+    size_t count; /* number of strings at the start of the array that belong to the process's own environment, and are
+                     not freed */
     size_t total;
 };
 
@@ -172,7 +173,8 @@ static int spawn(const struct tool *tool, const char *command, int body, int sai
     return -error;
 }
 
-/* Copies new output of the command to our standard error, and keeps its end. False: the command's output has ended. */
+/* Copies new output of the command to our standard error, and stores the last STDERR_KEPT bytes. Returns false when the
+ * output has ended. */
 static bool take_said(struct said *said) {
     char bytes[4096];
     ssize_t size = read(said->fd, bytes, sizeof bytes);
@@ -196,7 +198,8 @@ static void said_close(struct said *said) {
     said->fd = -1;
 }
 
-/* Takes what is in the pipe when the command has ended. Another process may hold the pipe open. */
+/* Called when the command has ended: copies the output that is still in the pipe. Does not wait for the pipe's end,
+ * because another process may hold the pipe open. */
 static void take_rest(struct said *said) {
     struct pollfd poll_fd = {.fd = said->fd, .events = POLLIN};
     for (size_t i = 0; i < 64 && said->fd >= 0 && poll(&poll_fd, 1, 0) > 0; i++)
@@ -292,7 +295,7 @@ static int exec_run(struct tool *tool, const char *command, const struct tarry_t
 
 /* ---- the command line */
 
-/* Maximum number of tasks per write: the first of them is acked only after the write of the last. */
+/* Maximum number of tasks that are written together. None of them is acked before all are written. */
 #define CONSUME_BATCH 256u
 
 /* Interval of the check whether standard output is still open, while no task arrives. */
@@ -306,7 +309,7 @@ struct consume {
     const char *command; /* shell command of --exec; NULL: no --exec */
     uint64_t parallel;   /* maximum number of commands that run at the same time */
     uint64_t count;      /* number of tasks to consume; 0: no limit */
-    uint64_t until_ms;   /* end of the command on the steady clock; UINT64_MAX: no end */
+    uint64_t until_ms;   /* time on the steady clock at which `tarry consume` stops (--for); UINT64_MAX: no such time */
     tarry_consumer *consumer;
     struct text out;
 
@@ -583,14 +586,14 @@ static void execution_start(struct consume *c, const struct tarry_task *task) {
         execution_run(execution); /* without a new thread, the command runs on this thread */
 }
 
-/* Returns whether no further task may be fetched until a task is settled or a command ends. */
+/* Returns true if the next task may be fetched only after a task is settled or a command ends. */
 static bool is_full(const struct consume *c) {
     if (c->command != NULL && c->running >= c->parallel) return true;
     return c->count > 0 && c->settled < c->count && c->settled + c->under_way + c->running >= c->count;
 }
 
-/* Returns how many tasks may be fetched now; 0: the command ends. While the tasks in progress would reach --count,
- * waits until some are settled. */
+/* Returns how many tasks may be fetched now; 0: `tarry consume` ends. If settled and unsettled tasks together already
+ * reach --count, waits until some are settled. */
 static size_t may_fetch(struct consume *c) {
     pthread_mutex_lock(&c->lock);
     while (is_full(c) && c->failure == TARRY_OK && !signals_ended()) pthread_cond_wait(&c->changed, &c->lock);
@@ -702,7 +705,7 @@ static int run(struct tool *tool, const struct args *args) {
     if (args_has(args, "for")) c.until_ms = steady_ms() + for_ms;
     if (prefetch == 0) prefetch = c.command != NULL ? c.parallel : PREFETCH_DEFAULT;
     if (c.count > 0 && c.count < prefetch)
-        prefetch = c.count; /* tasks beyond --count would only be fetched to be released again */
+        prefetch = c.count; /* prefetch no more than --count tasks, because the rest would only be released again */
     struct tarry_consumer_options subscription = {.queues = args->positional,
                                                   .queue_count = args->positional_count,
                                                   .prefetch = (uint32_t)prefetch,

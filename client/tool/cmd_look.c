@@ -252,7 +252,8 @@ static uint64_t rounded(uint64_t ms, uint64_t step_ms) {
     return ms - ms % step_ms;
 }
 
-/* Returns the start of the present span of `step_ms`, in this time zone. */
+/* Divides the time of this time zone into spans of `step_ms`, and returns the start of the span that contains the
+ * present time. */
 static uint64_t begun_ms(uint64_t step_ms) {
     struct timespec now;
     struct tm local;

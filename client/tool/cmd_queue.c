@@ -370,7 +370,7 @@ static int conclude(struct tool *tool, const char *queue, const char *word, cons
         out_text(&out, "queue", queue);
         json_outcome(&out, word, result->code, result->message);
         if (result->code == TARRY_OK && job != NULL) job_json_count(&out, job);
-        /* Without `job`, the command has not waited for the job. Then prints the log position of the reply. */
+        /* If `job` is NULL, the command did not wait for a job; print the log position of the reply. */
         if (job == NULL && result->position != 0) out_number(&out, "position", result->position);
         out_line_end(&out);
     } else if (result->code == TARRY_OK) {
@@ -558,7 +558,7 @@ static const struct column lag_columns[] = {
 };
 #define COUNT_OF(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-/* Lines for the groups, for people or as JSON. */
+/* Output of the commands that list groups: a table, or JSON lines. */
 struct group_lines {
     struct table table;
     struct text out;
@@ -574,7 +574,7 @@ static void add_line(const struct tool *tool, struct group_lines *lines, const s
         columns_row(&lines->table, columns, count, message);
 }
 
-/* Prints and releases the lines. Returns the exit status. */
+/* Prints the output and frees its memory. Returns the exit status. */
 static int end_lines(struct tool *tool, struct group_lines *lines, const char *topic,
                      const struct tarry_source *source) {
     if (!tool->json && lines->count > 0) table_print(&lines->table, &lines->out);

@@ -21,22 +21,22 @@
 
 /* ---- tasks from a file */
 
-/* NDJSON input; one answer for each line, in input order, as soon as it is durable.
+/* Reads requests as NDJSON. Prints one answer for each line, in input order, as soon as the answer is durable.
  *
- * Three threads share a ring of slots. The reader (the caller's thread) fills the tail, completions of the library
- * mark slots as done, and the printer writes done slots from the head. The number of slots and the bytes of their
- * lines are limited. The reader waits when a limit is reached, so a slow broker or a slow reader of the output slows
- * the input. */
+ * Three threads share a ring buffer of slots, one slot for each line. The reader (the caller's thread) adds slots at
+ * the tail. Callbacks of the library mark slots as done. The printer prints done slots from the head. The number of
+ * slots and the bytes of their lines are limited. At a limit the reader waits. So the input is read no faster than the
+ * broker answers and the program behind our standard output reads. */
 
 /* Limits of the lines that are read and not yet answered: number, and bytes of text. */
 #define STREAM_LINES_MAX 65536u
 #define STREAM_BYTES_MAX (32u << 20)
 
-/* Maximum number of results per write, so that the output of a long run is continuous. */
+/* Maximum number of results per write, so that results appear while the command still works. */
 #define PRINT_BATCH 1024u
-/* Interval of the check for an end, while the reader waits for answers. */
+/* While the reader waits for answers, it checks at this interval whether the command must end. */
 #define ROOM_LOOK_MS 250u
-#define ERRORS (TARRY_UNMATCHED + 1) /* place of the errors in an array of counts, after the last outcome */
+#define ERRORS (TARRY_UNMATCHED + 1) /* index of the number of errors in counts[], after those of the outcomes */
 
 struct slot {
     struct stream *stream;
@@ -67,7 +67,7 @@ struct stream {
     uint64_t tail;
     size_t bytes;
     bool ended;         /* true: the input has ended */
-    atomic_bool silent; /* true: no broker answered for --timeout */
+    atomic_bool silent; /* true: no broker answered within the time of the option --timeout */
 
     /* Only the printer uses these fields until it has ended. */
     uint64_t counts[ERRORS + 1]; /* number of results for each outcome, and of errors */
@@ -95,7 +95,8 @@ static void slot_done(void *arg, const struct tarry_result *result) {
     if (is_silence) stream->silent = true;
     if (slot == slot_at(stream, stream->head)) pthread_cond_signal(&stream->printed);
     pthread_mutex_unlock(&stream->lock);
-    /* Wakes the reader, which may wait for input. The lock is released first, because the wake function takes it. */
+    /* Wakes the reader, which may wait for input. Release the lock first, because the function that wakes the reader
+     * takes that lock. */
     if (is_silence) signals_end();
 }
 
@@ -298,8 +299,8 @@ static void summarize(const struct stream *stream) {
     text_deinit(&text);
 }
 
-/* After a request to end, the stream waits for the broker only with a timeout; lines that are unanswered then fail
- * with TARRY_E_CLOSED. */
+/* Waits until all lines are answered. After a signal that asks for the end, waits at most --timeout; lines that are
+ * still unanswered fail with TARRY_E_CLOSED. */
 static void end_interrupted(struct stream *stream) {
     while (tarry_drain(stream->tool->client, 0, &(struct tarry_call){.timeout_ms = ROOM_LOOK_MS}) == TARRY_E_TIMEOUT &&
            !signals_ended()) {
@@ -347,8 +348,8 @@ static int open_input(struct stream *stream, const char *path) {
     return 0;
 }
 
-/* Runs `verb` for each line of `path` ("-": standard input). `withdraw` applies to all cancels. Returns the exit
- * status. */
+/* Runs `verb` for each line of the file `path` ("-": standard input). `withdraw`: sets this option of each cancel.
+ * Returns the exit status. */
 static int stream_run(struct tool *tool, enum verb verb, const char *path, bool withdraw) {
     static const char *const done[] = {"scheduled", "cancelled", "moved"};
     struct stream stream = {.tool = tool, .verb = verb, .withdraw = withdraw};
@@ -446,8 +447,8 @@ const struct command command_schedule = {
 static int read_body(const char *path, struct text *out) {
     int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     int status = fd < 0 ? EXIT_USAGE : 0;
-    while (status == 0 && out->size <= PAYLOAD_SIZE_MAX_LIMIT) { /* reads at most one byte more than a payload may have,
-                                                                    which makes the broker refuse it */
+    while (status == 0 && out->size <= PAYLOAD_SIZE_MAX_LIMIT) { /* stops after a block that exceeds the payload limit;
+                                                                    the broker refuses such a payload */
         char *at = text_reserve(out, READ_SIZE);
         if (at == NULL) tool_out_of_memory();
         ssize_t count = read(fd, at, READ_SIZE);

@@ -1,8 +1,10 @@
 /* cmd_select.c: tarry select shift, cancel and resume: change all waiting tasks of a queue that match. A job has two
  * steps. First the tool lists the tasks and writes FILE: a line for each task, with its new due time. Then it sends the
  * changes in batches, and after each batch writes to FILE.at how many lines are done. `resume` continues an interrupted
- * job. FILE exists only when it is complete, and no list is read while tasks move, so no task is shifted twice: a batch
- * that is sent again moves its tasks to the same times. */
+ * job.
+ *
+ * No task is shifted twice. FILE gets its name only when the list is complete, and the tool never lists tasks after it
+ * has begun to move them. A batch that is sent again moves its tasks to the same times. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -322,7 +324,8 @@ static int matches(struct tool *tool, const struct selection *selection, uint64_
     return 0;
 }
 
-/* Returns the time to which the task moves. The queue adds its spread again, so the recorded spread is subtracted. */
+/* Returns the time to which the task moves. `spread_ms` is the random delay that the queue added to the due time. It is
+ * subtracted, because the queue will add a new one. */
 static uint64_t target_ms(const struct selection *selection, const struct tarry_view *task) {
     const uint64_t asked_ms = task->due_ms - task->spread_ms;
     if (selection->cancels) return 0;

@@ -344,8 +344,9 @@ static int show(struct watching *w) {
     return output_flush(&w->out, EXIT_FINE);
 }
 
-/* Records whether the printed numbers are out of date. Without a screen, reports each change once on standard error
- * (watch.h cannot, because between two refreshes no request waits). */
+/* Records whether the printed numbers are out of date. Without a screen, reports each change once on standard error.
+ * (The warnings of watch.h do not suffice, because they come only while a request waits, and no request waits between
+ * two refreshes.) */
 static void say_stale(struct watching *w, bool is_stale) {
     char said[TARRY_MESSAGE_SIZE], duration[UNITS_TEXT_SIZE];
     if (is_stale && !w->is_stale && !w->is_screen)
@@ -392,7 +393,8 @@ static int run_watch(struct watching *w) {
     signals_graceful();
     while (status == EXIT_FINE && !signals_ended() && !output_lost()) {
         status = look(w);
-        watch_silence(false); /* after the first statistics, say_stale reports outages instead of watch.h */
+        watch_silence(false); /* from the first statistics on, say_stale reports that no broker answers; watch.h must
+                                 not report it as well */
         struct pollfd end = {.fd = signals_fd(), .events = POLLIN};
         if (status == EXIT_FINE) poll(&end, 1, WATCH_MS);
     }

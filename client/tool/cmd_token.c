@@ -259,7 +259,7 @@ static int add(const struct tool *tool, const char *path, struct access_entry *e
                  path, message);
         status = EXIT_REFUSED;
     } else if (status == 0) {
-        entry->prefixes = NULL; /* store->entries owns the prefixes now */
+        entry->prefixes = NULL; /* store.file now owns the prefixes */
         status = token_store_write(&store);
     }
     if (status == 0) status = print_token(tool, "added", entry->name, token);

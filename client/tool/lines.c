@@ -59,7 +59,7 @@ static int read_more(struct lines *lines) {
     }
 }
 
-/* Returns the line of `size` bytes at `start`. `feed`: size of the line end after it. */
+/* Returns the line of `size` bytes at `start`. `feed`: number of bytes of the line end. */
 static int hand_out(struct lines *lines, size_t size, size_t feed, const char **out_line, size_t *out_size) {
     bool too_long = lines->skipping || size > LINE_SIZE_MAX;
     *out_line = lines->data + lines->start;
@@ -95,7 +95,7 @@ int lines_next(struct lines *lines, const char **out_line, size_t *out_size) {
 
 /* ---- arguments */
 
-/* Memory limit for a line's JSON of at most 16 MiB and for its parsed parts, in bytes. */
+/* Limit in bytes for the memory that one line's JSON takes: its text (at most 16 MiB) and the parsed values. */
 #define ARENA_MAX (2ull * REQUEST_SIZE_MAX)
 
 static const char *const names[] = {"schedule", "cancel", "move"};

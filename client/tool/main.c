@@ -69,9 +69,9 @@ static int run(struct args *args, int argc, char **argv) {
     return status;
 }
 
-/* Replaces a closed standard stream (tarry … <&-) by /dev/null. Otherwise the next file or socket would get its number,
- * and results would be written to the broker's connection. The stream is opened for the wrong direction, so each use of
- * it fails. */
+/* Replaces a closed standard stream (tarry … <&-) by /dev/null. Otherwise the next file or socket would get the
+ * stream's number, and results would be written to the broker's connection. Standard input is opened for writing, and
+ * the other two for reading, so that each use of them fails as on a closed stream. */
 static bool standard_streams_hold(void) {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) return false;

@@ -27,7 +27,8 @@ static void items_as_json(struct text *out, struct amqp_bytes items, bool is_arr
     out_end(out, is_array ? ']' : '}');
 }
 
-/* Writes a value as JSON. The recursion is limited, because the codec has checked the depth. */
+/* Writes a value as JSON. The depth of the recursion is limited, because the AMQP codec refuses values that are nested
+ * too deeply. */
 static void value_as_json(struct text *out, const struct amqp_field *field) {
     if (field->type == 'F' || field->type == 'A')
         items_as_json(out, field->value, field->type == 'A');

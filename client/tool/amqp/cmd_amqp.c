@@ -52,8 +52,8 @@ const struct command command_amqp_bindings = {
 
 /* ---- reading */
 
-/* Reads the definitions of one kind from the broker, and adds them to `topology`. `prefix`: the kind. Bindings must be
- * read last, because they refer to exchanges and queues. */
+/* Reads the definitions of one kind from the broker, and adds them to `topology`. `prefix`: beginning of the names of
+ * this kind. Bindings must be read last, because they refer to exchanges and queues. */
 static int read_kind(struct tool *tool, const char *prefix, struct amqp_topology *topology) {
     uint8_t after[DEFINITION_NAME_SIZE_MAX];
     size_t after_size = 0;

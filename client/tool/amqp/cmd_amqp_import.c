@@ -242,8 +242,8 @@ static void take_all(struct importing *importing, json_t *root, const char *memb
 
 /* ---- the command */
 
-/* Reads the token from the same place as the other commands, and refuses a file as they do. Returns 0, or an exit
- * status after an error message. */
+/* Reads the token from the file that TARRY_TOKEN_FILE names, as the other commands do, and refuses the same files.
+ * Returns 0, or an exit status after an error message. */
 static int read_token(char out[TOKEN_SIZE]) {
     const char *path = getenv("TARRY_TOKEN_FILE"), *problem = NULL;
     struct stat status;
@@ -262,7 +262,8 @@ static int read_token(char out[TOKEN_SIZE]) {
     return problem == NULL ? EXIT_FINE : EXIT_USAGE;
 }
 
-/* Returns whether the connection may leave this machine, by the same rule as for ws:// addresses. */
+/* Returns whether the address may be on another machine, so that a token would cross the network unencrypted. The rule
+ * is that for ws:// addresses. */
 static bool leaves_machine(const char *address) {
     struct text url = {0};
     struct place place;

@@ -140,9 +140,10 @@ static bool look_at_lock(struct findings *findings, const char *directory) {
                         strerror(errno));
         return false;
     }
-    struct flock lock = {.l_type = F_WRLCK,
-                         /* F_OFD_GETLK tests the lock without taking it, so a starting broker is not refused */
-                         .l_whence = SEEK_SET};
+    struct flock lock = {
+        .l_type = F_WRLCK,
+        /* F_OFD_GETLK only asks whether the file is locked. Taking the lock could make a broker fail that starts now */
+        .l_whence = SEEK_SET};
     bool is_free = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
     close(fd);
     finding_add(findings, FOUND_FINE, "lock", NULL, is_free ? "no broker runs on it" : "a broker runs on it");
@@ -196,7 +197,7 @@ static void doctor_tokens(struct findings *findings, const char *path, bool must
     }
     if ((status.st_mode & 0077) != 0)
         finding_add(findings, FOUND_FAIL, "tokens", "chmod 600", "other users can read or write %s", path);
-    if (token_store_open(&store, path, true, false) != 0) { /* token_store_open has printed the reason */
+    if (token_store_open(&store, path, true, false) != 0) { /* the reason has already been printed */
         finding_add(findings, FOUND_FAIL, "tokens",
                     "correct it, or create it again with `tarry token`: a running broker still uses the earlier rows",
                     "%s is invalid, or cannot be read", path);
@@ -272,7 +273,7 @@ static long doctor_broker_process(const char *directory) {
 /* Size in bytes of memory that the broker must be able to lock: it keeps keys out of swap. */
 #define LOCKED_LEAST (64u << 10)
 #define YEAR_2024_MS 1704067200000ull
-/* Clock error in µs above which doctor warns; the kernel reports at most half a second. */
+/* Error of the system clock in µs above which doctor warns. The kernel never reports more than 500,000 µs. */
 #define OFFSET_WARN_US 100000
 
 static void look_at_clock(struct findings *findings) {
@@ -451,7 +452,7 @@ void finding_add(struct findings *findings, enum found found, const char *check,
     if (findings->count == findings->capacity) {
         size_t capacity = findings->capacity == 0 ? 32 : findings->capacity * 2;
         struct finding *grown = realloc(findings->items, capacity * sizeof *grown);
-        if (grown == NULL) return; /* without memory for the finding, drops it; the tool ends soon in that case */
+        if (grown == NULL) return; /* without memory, omit this finding; the tool will soon end for lack of memory */
         findings->items = grown;
         findings->capacity = capacity;
     }

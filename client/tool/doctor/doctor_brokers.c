@@ -221,7 +221,7 @@ static void look_at_stats(struct findings *findings, const struct node *node) {
     uint64_t asked_ms = wall_ms();
     int code = tarry_stats(node->client, NULL, NULL, &view, message);
     if (code == TARRY_NOT_PRIMARY)
-        return; /* the broker has become a follower, which its status reports; so this is no finding */
+        return; /* the broker has become a follower; the check of its status reports that, so add no finding here */
     if (code != TARRY_OK) {
         finding_add(findings, FOUND_WARN, "broker", "use a token with the role read (TARRY_TOKEN_FILE)",
                     "%s: the broker does not report its statistics: %s", node->url,
@@ -241,8 +241,8 @@ static void look_at_stats(struct findings *findings, const struct node *node) {
     tarry_stats_free(view);
 }
 
-/* Returns the reason in a client's error message: the text after the address. The caller has already printed the
- * address and that it does not answer. */
+/* Returns the reason in a client's error message: the text after the address. The rest of the message is not needed,
+ * because look_at_silence writes its own text around the reason. */
 static const char *reason_of(const struct node *node) {
     size_t size = strlen(node->url);
     const char *at = strstr(node->message, node->url);

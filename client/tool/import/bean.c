@@ -1,8 +1,9 @@
 /* bean.c: the import from a beanstalkd.
  *
- * beanstalkd shows a client only the first job of each kind. So the import finds jobs by their ids, which are
- * consecutive numbers: from the highest down to 1, until it has seen as many jobs as beanstalkd counts.
- * It then imports them in the order of their ids, which keeps the order of jobs with the same pri. */
+ * beanstalkd shows a client only the first job in each state (ready, delayed, buried). So the import asks for jobs by
+ * their ids, which are consecutive numbers. It begins at the highest id and goes down to 1, until it has seen as many
+ * jobs as beanstalkd counts. It then imports the jobs in the order of their ids, which keeps the order of jobs with the
+ * same pri. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 #define BEAN_YAML_SIZE_MAX (4u << 20)
 /* Number of commands that are sent before their answers are read. All of them fit into any socket's buffer. */
 #define BEAN_SCAN_STEP 512u
-#define BEAN_TAKE_STEP 64u       /* number of requests sent together whose answers may be jobs */
+#define BEAN_TAKE_STEP 64u       /* number of requests sent together, if each answer may contain a job's body */
 #define BEAN_JOBS_MAX (1u << 25) /* maximum number of job ids in memory; they take 256 MiB */
 #define BEAN_PROBE "tarry-import-probe"
 /* Tolerated difference of computed times in seconds, because beanstalkd reports ages in whole seconds. */
@@ -34,8 +35,9 @@ struct bean {
     uint64_t *ids;        /* ids of the jobs to import, in ascending order; owned */
     size_t id_count;
     size_t id_capacity;
-    size_t at;                  /* index of the next id in `ids` */
-    const struct receipt *only; /* receipt whose jobs are being removed; NULL: none */
+    size_t at; /* index of the next id in `ids` */
+    const struct receipt
+        *only; /* if set, removes only the jobs of this receipt from the server; NULL: imports all jobs */
 };
 
 /* One reply of beanstalkd: its first line, and its body if it has one. */
@@ -83,8 +85,8 @@ static bool bean_read(struct import *import, struct bean_reply *out) {
     return true;
 }
 
-/* Sends a command and reads the YAML of its reply. False after an error message; *out_there is false after NOT_FOUND.
- * If out_there is NULL, NOT_FOUND is an error. */
+/* Sends a command and reads the YAML of its reply. Returns false after an error message. The reply NOT_FOUND sets
+ * *out_there to false and is no error; if out_there is NULL, it is an error. */
 static bool bean_ask_yaml(struct import *import, const char *command, struct bean_reply *out, bool *out_there) {
     if (!server_link_send(&import->link, command, strlen(command)) || !bean_read(import, out)) {
         import_lost(import);
@@ -196,8 +198,9 @@ static int show(struct import *import) {
 
 /* ---- finding the jobs */
 
-/* Finds the highest id: puts a job into a separate tube, and deletes it at once. A server that accepts no jobs
- * (DRAINING) gives no new ids, so its count of all jobs since its start is used. */
+/* Finds the highest id: puts a job into a tube of its own, and deletes it at once. A server in the state DRAINING
+ * accepts no jobs and gives no new ids. In that case the highest id is the number of jobs that it has had since its
+ * start (`total-jobs`). */
 static int highest_id(struct import *import, uint64_t *out_id) {
     static const char put[] = "use " BEAN_PROBE "\r\nput 4294967295 86400 60 0\r\n\r\n";
     struct bean_reply reply;
@@ -270,9 +273,9 @@ static int bean_scan(struct import *import) {
     uint64_t highest = 0, seen = 0, total = 0;
     int status = highest_id(import, &highest);
     if (status == 0)
-        status = import->origin->count(
-            import,
-            &import->before); /* counts the jobs only after the highest id is known, so that no older job is missed */
+        status =
+            import->origin->count(import, &import->before); /* count the jobs after the highest id is known: the scan
+                                                               ends after that many jobs, and must not end early */
     if (status != 0) return status;
     for (size_t i = 0; i < import->before.count; i++) total += import->before.numbers[i];
     progress_start(&progress, "ids checked");
@@ -299,8 +302,8 @@ static int bean_scan(struct import *import) {
  * reserved, because a kill would make it ready too early. It is deleted in the delayed state, and is due here when it
  * would have been ready there. A job that is gone when it is to be deleted was taken by another worker. */
 
-/* Makes the same task as a put through tarryd's own beanstalk:// (docs/BEANSTALKD.md). A ready job is due at pri + 1
- * ms, so a lower pri comes first. A delayed job is due after its delay, and then comes first. */
+/* Makes the same task as a put through tarryd's own beanstalk:// (docs/BEANSTALKD.md). A ready job is due at pri + 1 ms
+ * after 1970, so a lower pri comes first. A delayed job is due after its delay, with the priority PRIORITY_FRESH. */
 #define PRIORITY_FRESH 9u
 #define BURIED_SUFFIX ".buried"
 

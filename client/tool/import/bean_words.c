@@ -45,7 +45,7 @@ bool bean_number(const char *yaml, size_t size, const char *key, uint64_t max, u
     return bean_value(yaml, size, key, &value, &value_size) && bean_decimal(value, value_size, max, out);
 }
 
-/* Copies the name of a tube or a server id; both may have the same characters. */
+/* Copies the name of a tube, or a server's id. The same characters are allowed in both. */
 static bool copy_name(const char *name, size_t size, char *out, size_t out_size) {
     if (size == 0 || size >= out_size) return false;
     for (size_t i = 0; i < size; i++)

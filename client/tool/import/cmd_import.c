@@ -112,8 +112,9 @@ static void refuse(struct import *import, struct import_item *item, int code, co
     text_deinit(&out);
 }
 
-/* Handles the broker's result for one item. If a computed key exists already, the same item was imported before. If the
- * key comes from the item itself, another client's task may have it. */
+/* Handles the broker's result for one item. If its key was computed from the item (own_key is NULL) and exists already,
+ * the same item was imported before. If the key was taken from the payload, the existing task may be another client's.
+ */
 static void judge(struct import *import, struct import_item *item, const struct tarry_result *result) {
     item->task = result->id;
     if (result->code == TARRY_OK) {
@@ -133,8 +134,8 @@ static int refused_receipt(struct import *import, const struct tarry_result *res
     return tool_refused(import->tool, result->code, result->message);
 }
 
-/* Runs the commit and sets the verdict of each item. If *out_again is true, an atomic commit had no effect and must
- * be repeated. */
+/* Runs the commit and sets the verdict of each item. Sets *out_again if the commit was atomic and had no effect,
+ * because an operation was refused; the caller then runs it again without the refused items. */
 static int run_commit(struct import *import, struct import_batch *batch, tarry_commit *commit, size_t receipt_ops,
                       bool *out_again) {
     const struct tarry_result *results = NULL;
@@ -177,7 +178,8 @@ static int import_commit(struct import *import, struct import_batch *batch) {
     return status;
 }
 
-/* Cancels tasks whose items other clients took at the server, unless a consumer here has them already. */
+/* Cancels tasks whose items another client has taken at the server. A task that a consumer of Tarry already has cannot
+ * be cancelled. */
 static int import_withdraw(struct import *import, struct import_batch *batch) {
     for (size_t i = 0; i < batch->count; i++) {
         struct import_item *item = &batch->items[i];
@@ -269,8 +271,8 @@ static int take_batch(struct import *import, struct import_batch *batch) {
     return status;
 }
 
-/* Imports batch after batch. `only`: the receipt of an unfinished import, whose items are in Tarry but still at the
- * server; NULL: all items. */
+/* Imports batch after batch. `only`: the receipt of an unfinished import; then removes only the receipt's items, which
+ * are in Tarry, from the server. NULL: imports all items. */
 static int pass(struct import *import, const struct receipt *only) {
     struct import_batch batch = {.items = tool_alloc(BATCH_ITEMS_MAX * sizeof *batch.items)};
     int status = import->origin->start(import, only);

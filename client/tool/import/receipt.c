@@ -9,7 +9,7 @@
 #include "alloc.h"
 
 #define HEAD "tarry import 1 "
-#define NUMBERS_SIZE_MAX 64u /* size of a line: three numbers, two spaces */
+#define NUMBERS_SIZE_MAX 64u /* enough for a line of the receipt: three numbers and two spaces */
 
 void receipt_begin(struct text *out, const char *server) {
     text_printf(out, HEAD "%.*s\n", (int)RECEIPT_SERVER_SIZE - 1, server);

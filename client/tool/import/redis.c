@@ -1,8 +1,8 @@
-/* redis.c: see import.h: the members of a sorted set, in the order of their scores.
+/* redis.c: see import.h. Imports the members of a sorted set, in the order of their scores.
  *
- * The client that removes a member owns it: this is how workers on such a set claim a task. The import does the same,
- * with a script that removes a member only if its score is the one that was read. Each result page begins after the
- * members that stay. */
+ * Workers on such a set claim a task by removing its member. The import does the same, with a script that removes a
+ * member only if its score is still the one that was read. The next result page begins at the offset that equals the
+ * number of members that remain in the set. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ struct redis {
     uint64_t page;   /* number of members to request for a result page */
 };
 
-#define AND_SIZE(text) text, sizeof(text) - 1 /* two arguments: a string literal and its length */
+#define AND_SIZE(text) text, sizeof(text) - 1 /* expands to two arguments: a string literal and its length */
 
 /* ---- requests and replies */
 
@@ -128,7 +128,7 @@ static bool take_member(struct import *import, struct import_batch *batch) {
     return true;
 }
 
-/* Drops the last item of the batch, so that the next result page has it again. */
+/* Removes the last item from the batch, so that the next result page contains it. */
 static void drop_last(struct import_batch *batch) {
     struct import_item *item = &batch->items[--batch->count];
     free(item->queue);
@@ -228,7 +228,8 @@ static int begin(struct import *import) {
     return count_all(import, &import->before);
 }
 
-/* Gets the due time of the member at `place`. *out_there: whether there is a member. */
+/* Reads the due time of the member with the index `place` in the sorted set. Sets *out_there to whether there is such a
+ * member. */
 static int due_at(struct import *import, const char *place, uint64_t *out_ms, bool *out_there) {
     const struct redis *redis = import->state;
     struct import_batch batch = {.items = tool_alloc(sizeof *batch.items)};

@@ -146,7 +146,7 @@ static bool read_more(struct server_link *link) {
 }
 
 bool server_link_line(struct server_link *link, size_t size_max, const char **out_line, size_t *out_size) {
-    size_t searched = 0; /* number of bytes in which no line end was found */
+    size_t searched = 0; /* number of bytes that were searched and contain no line end */
     while (link->error[0] == 0) {
         const size_t there = link->end - link->start;
         char *line = there > 0 ? link->data + link->start : NULL;

@@ -131,7 +131,7 @@ static int make_place(struct store *store) {
                       : store_damaged(store, "%s cannot be created: %s", store->archive.directory, strerror(-error));
 }
 
-/* Gives a file in the archive to the owner of the archive. */
+/* Changes the owner of a file in the archive to the owner of the archive's directory. */
 static int give_file(struct store *store, const char *name) {
     char path[STORE_PATH_SIZE + 64];
     snprintf(path, sizeof path, "%s/%s", store->archive.directory, name);
@@ -193,7 +193,7 @@ static void file_name(uint64_t base, char out[32]) {
     snprintf(out, 32, "%016" PRIx64 ".seg.zst", base);
 }
 
-/* Appends the numbers of the holds on the segment, as a JSON array or as words. */
+/* Appends the numbers of the holds (marks against pruning) on the segment, for a JSON array or for people. */
 static void add_holds(struct text *out, const struct archive_holds *holds, const struct archive_info *info, bool json) {
     size_t count = 0;
     for (size_t i = 0; i < holds->count; i++) {
