@@ -69,7 +69,8 @@ static struct arena_block *arena_grow(struct arena *arena, size_t size) {
         if (block_size > ARENA_BLOCK_SIZE_MAX) block_size = ARENA_BLOCK_SIZE_MAX;
     }
     if (block_size > arena->size_max) block_size = arena->size_max;
-    /* The arena keeps the first block, so one huge message must not determine its size. */
+    /* Make the block only as large as `size` needs beyond the usual size. The arena keeps its first block, so a huge
+     * first message must not make that block larger than necessary. */
     if (size > block_size) block_size = size;
     struct arena_block *block = malloc(sizeof(*block) + block_size);
     if (block == NULL) {
@@ -91,7 +92,7 @@ static struct arena_block *arena_grow(struct arena *arena, size_t size) {
 }
 
 void *arena_alloc_slowly(struct arena *arena, size_t size) {
-    /* The check comes before the rounding, because rounding up a huge size would overflow. */
+    /* Check the size before it is rounded up, because rounding a huge size would overflow. */
     if (size > arena->size_max) return NULL;
     size_t rounded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
     if (rounded == 0) rounded = ARENA_ALIGN;

@@ -24,8 +24,8 @@ static inline uint64_t bloom_bits(uint64_t hash) {
     return mixed ^ mixed >> 32;
 }
 
-/* Adds a key while other threads read the filter (the filter of the index's tail). On x86-64 a relaxed load is as cheap
- * as a plain load. */
+/* Adds a key while other threads read the filter (index_keys.c). On x86-64 a relaxed load is as cheap as a plain load.
+ */
 static inline void bloom_add(uint64_t *bloom, uint64_t blocks, uint64_t hash) {
     uint64_t *block = bloom_block(bloom, blocks, hash), bits = bloom_bits(hash);
     for (unsigned i = 0; i < 8; i++) {

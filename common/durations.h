@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The largest duration of each bucket: X(microseconds, "seconds"). The text is Prometheus' label `le`. One more bucket
- * counts longer durations. A published bound never changes. */
+/* Upper bounds of the buckets of a histogram of durations: X(bound in microseconds, bound in seconds as text).
+ * Prometheus has the text as label `le`. One more bucket counts longer durations. A published bound never changes. */
 #define DURATION_BOUNDS(X)                                                                                             \
     X(100, "0.0001")                                                                                                   \
     X(250, "0.00025")                                                                                                  \

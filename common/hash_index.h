@@ -1,11 +1,10 @@
 /* hash_index.h: a hash table that finds the items of an array by a hash of their keys. The table uses open addressing
- * with linear probing, is at most half full, and stores item numbers, which start at 1. The table stores each hash, so
- * it grows without computing hashes again, and the caller compares only items with an equal hash. Single items cannot
- * be removed; hash_index_clear removes all. Not thread-safe.
+ * with linear probing, is at most half full, and stores item numbers: 1 + the index in the array. The table stores each
+ * hash, so it grows without computing hashes again, and the caller compares only items with an equal hash. Single items
+ * cannot be removed; hash_index_clear removes all. Not thread-safe.
  *
- *     for (size_t at = hash; (number = hash_index_next(&index, hash, &at)) != 0;)
- *         if (is_it(&items[number - 1])) …
- */
+ * A lookup calls hash_index_next repeatedly, and compares the key of each item that it returns (see batch_find in
+ * storage/index/index_absorb.c). */
 #ifndef TARRY_COMMON_HASH_INDEX_H
 #define TARRY_COMMON_HASH_INDEX_H
 
@@ -26,7 +25,7 @@ struct hash_index { /* zeroed: empty */
     size_t count;
 };
 
-/* Returns the high half of the product, because its bits depend on all bits of `value`. */
+/* Mixes the bits of a number. Returns the high half of a product, because its bits depend on all bits of `value`. */
 static inline uint32_t hash_index_mix(uint64_t value) {
     return (uint32_t)((value * UINT64_C(0x9E3779B97F4A7C15)) >> 32);
 }

@@ -12,7 +12,7 @@
 /* Asks the kernel for pages of 2 MiB where transparent_hugepage is `madvise`, the default of many distributions.
  * Without them each access to a table of millions of tasks costs a page table walk. The call is only advice. */
 static inline void huge_pages_wanted(void *region, size_t size) {
-    const uintptr_t page = 64u << 10; /* a multiple of the page size of every system */
+    const uintptr_t page = 64u << 10; /* size in bytes that is a multiple of the page size of every system */
     const uintptr_t from = ((uintptr_t)region + page - 1) & ~(page - 1), to = ((uintptr_t)region + size) & ~(page - 1);
     if (size >= HUGE_PAGES_MIN) (void)madvise((void *)from, to - from, MADV_HUGEPAGE);
 }

@@ -122,8 +122,8 @@ char *rfc3339_format(uint64_t ms, char out[RFC3339_TEXT_SIZE]) {
     long offset_min = 0;
     bool is_known = ms / 1000 <= YEAR_9999_END_S && localtime_r(&seconds, &local) != NULL;
     if (is_known) {
-        /* RFC 3339 offsets have no seconds, but historical time zones do. Round the offset to whole minutes and show
-         * the matching local time. */
+        /* Offsets in RFC 3339 have no seconds, but those of historical time zones do. Cut the offset to whole minutes,
+         * and show the time with that offset. */
         offset_min = local.tm_gmtoff / 60;
         seconds += offset_min * 60;
         is_known = gmtime_r(&seconds, &local) != NULL && local.tm_year + 1900 <= 9999;

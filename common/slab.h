@@ -34,9 +34,9 @@ struct slab_need {
     uint32_t counts[SLAB_CLASSES];
 };
 void slab_need_add(struct slab_need *need, size_t size, uint32_t count);
-/* Returns the number of free pages that the objects of `need` take when they do not fit on pages of their own class.
- * The objects certainly fit if the result is at most slab_pages_free. NULL `slab`: counts for an empty region.
- * O(SLAB_CLASSES). */
+/* Returns an upper bound of the number of free pages that the objects of `need` take, beyond the room on pages that
+ * their size classes already have. If the result is at most slab_pages_free, the objects certainly fit. NULL `slab`:
+ * counts for an empty region. O(SLAB_CLASSES). */
 uint32_t slab_need_pages(const struct slab *slab, const struct slab_need *need);
 /* Returns true if an object of this size fits on a page that its class already has. */
 bool slab_has_room(const struct slab *slab, size_t size);

@@ -10,7 +10,7 @@
 
 #if defined(__SANITIZE_ADDRESS__)
 
-#define PAGE (64u << 10) /* size in bytes: a multiple of the page size of every system */
+#define PAGE (64u << 10) /* size in bytes that is a multiple of the page size of every system */
 
 /* Returns the size of the table rounded up to whole pages, without the guard page. */
 static size_t pages_of(size_t bytes) {

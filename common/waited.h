@@ -2,7 +2,8 @@
  *
  * A process that was stopped (SIGSTOP, a paused machine) finds every timeout expired when it continues, although its
  * sockets hold unread messages. So the process checks several times within each timeout. Each check adds the time since
- * the previous check, at most `most_ns`. If every check comes later than that, timeouts expire later.
+ * the previous check to the wait, but at most `most_ns`. If a process checks less often than that, its timeouts expire
+ * later.
  *
  * Pure. Times are nanoseconds of CLOCK_MONOTONIC. Not thread-safe. */
 #ifndef TARRY_WAITED_H
@@ -10,9 +11,8 @@
 
 #include <stdint.h>
 
-/* For threads that do not check several times within each timeout: a thread that wakes STOOD_STILL_MS later than
- * planned assumes that its process was stopped. It then reads its sockets for STOOD_STILL_SETTLE_MS before it judges
- * any timeout. */
+/* For threads that check less often: a thread that wakes STOOD_STILL_MS later than planned assumes that its process was
+ * stopped. For the next STOOD_STILL_SETTLE_MS, the thread only reads its sockets, and lets no timeout expire. */
 #define STOOD_STILL_MS 500u
 #define STOOD_STILL_SETTLE_MS 250u
 

@@ -24,7 +24,7 @@ public class Order {
     }
 
     /**
-     * Returns a member of the first object that has it. The standard library cannot read JSON; a real program uses Jackson or
+     * Returns the first value with this name in a JSON text. The standard library cannot read JSON; a real program uses Jackson or
      * another library.
      */
     private static String member(String json, String name) {

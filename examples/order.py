@@ -25,8 +25,8 @@ for order in ("order-1", "order-2"):
 paid = call("DELETE", "/queues/close-order/tasks/order-1")
 print(f"order-1 paid, {paid['deliveries']} seen")
 
-# The second order is not paid. This program has a leased task for 30 s (the queue's policy). If it dies, the broker
-# gives the task to another consumer.
+# The second order is not paid. A leased task is reserved for this program for 30 s (the queue's policy). If the program
+# dies, the broker gives the task to another consumer.
 for task in call("POST", "/queues/close-order/lease", {"max": 1, "wait": "20s"})["tasks"]:
     print(f"{task['key']} closed, attempt {task['attempt']}")
     call("POST", "/ack", {"id": task["id"], "token": task["token"]})

@@ -22,8 +22,8 @@ done
 seen=$(call DELETE /queues/close-order/tasks/order-1 | member deliveries)
 echo "order-1 paid, $seen seen"
 
-# The second order is not paid. This program has a leased task for 30 s (the queue's policy). If it dies, the broker
-# gives the task to another consumer.
+# The second order is not paid. A leased task is reserved for this program for 30 s (the queue's policy). If the program
+# dies, the broker gives the task to another consumer.
 leased=$(call POST /queues/close-order/lease '{"max": 1, "wait": "20s"}')
 echo "$(echo "$leased" | member key) closed, attempt $(echo "$leased" | member attempt)"
 call POST /ack '{"id": "'"$(echo "$leased" | member id)"'", "token": "'"$(echo "$leased" | member token)"'"}' >/dev/null

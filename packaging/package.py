@@ -75,7 +75,7 @@ def archive(root, tree, path):
 
 def make(root, work, said, environment=None, jobs=None):
     """Makes the packages of the tree `root` in the empty directory `work`. Writes the output of the build to the file `said`.
-    Returns the paths of the packages. `environment` is added to a minimal one.
+    Returns the paths of the packages. `environment`: variables for the build, added to a minimal environment.
     """
     umask = os.umask(0o022)  # dpkg packs files with the modes that they have
     try:

@@ -3,7 +3,7 @@
 image, and checksums.
 
     DIR/apt/        a repository for apt: `deb [signed-by=…] https://HOST/apt stable main`
-    DIR/image/      a container image in OCI's layout, made of Debian and the packages as the last stage of Containerfile says
+    DIR/image/      a container image in OCI's layout, made from Debian and the packages by the last stage of Containerfile
     DIR/SHA256SUMS  checksums of all files; with --key also SHA256SUMS.asc, and the signatures of the repository
 
 It sends nothing: docs/RELEASING.md has the two commands with which a person publishes the results.

@@ -3,8 +3,8 @@
 
     make_map.py OUT HEADER...
 
-A released name stays in its node of the list. After the release of 0.1 its node stays unchanged, and the names of each new minor
-version get a new node.
+The list has a version node (TARRY_0.1) with the names of that version. After a release its node stays unchanged; the new names of
+each later minor version get a node of their own.
 """
 import re
 import sys

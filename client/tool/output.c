@@ -12,7 +12,8 @@
 #include "say.h"
 #include "signals.h"
 
-/* Time in ms after a signal in which the reader of standard output may take the rest of a line. */
+/* Time in ms after a signal during which the tool waits for the reader of standard output, to finish a line that is
+ * partly written. */
 #define FINISH_LINE_MS 2000
 
 static bool lost;
@@ -22,7 +23,8 @@ bool output_lost(void) {
 }
 
 bool output_closed(void) {
-    struct pollfd fd = {.fd = STDOUT_FILENO}; /* no events are requested, because poll reports errors in any case */
+    struct pollfd fd = {
+        .fd = STDOUT_FILENO}; /* no `events` are needed, because poll always reports POLLERR and POLLNVAL */
     if (!lost && poll(&fd, 1, 0) > 0 && (fd.revents & (POLLERR | POLLNVAL)) != 0) lost = true;
     return lost;
 }
@@ -33,8 +35,8 @@ static bool may_block(void) {
     return fstat(STDOUT_FILENO, &status) != 0 || !S_ISREG(status.st_mode);
 }
 
-/* Waits until standard output is writable. Returns false if a signal asked for the end. Within a line, it returns false
- * only if the reader then read nothing for FINISH_LINE_MS. */
+/* Waits until standard output is writable. Returns false if a signal has asked for the end. `inside_line`: a line is
+ * partly written; after the signal, waits up to FINISH_LINE_MS before it returns false. */
 static bool wait_writable(bool inside_line) {
     struct pollfd fds[2] = {{.fd = STDOUT_FILENO, .events = POLLOUT}, {.fd = signals_fd(), .events = POLLIN}};
     for (;;) {

@@ -98,7 +98,7 @@ static int unknown_field(const struct args *args, const char *name) {
     return tool_usage(args, "unknown policy field '%s' (did you mean '%s'?)", name, near);
 }
 
-/* The parsers of the kinds of policy.def, and where struct tarry_policy has the field. */
+/* Parse the value of a policy field, for each kind in policy.def, into the field of struct tarry_policy. */
 #define PARSE_DURATION(field) policy_duration(args, name, value, &policy->field)
 #define PARSE_COUNT(field) policy_number(args, name, value, &policy->field)
 #define PARSE_BACKOFF(field) policy_backoff(args, value, &policy->field##_exponential)

@@ -28,7 +28,7 @@ int question_ask(tarry_client *client, Tarry__Request *request, const struct tar
     if (code != TARRY_OK) return code;
     out->source = answer->source;
     out->reply = tarry__reply__unpack(NULL, answer->size, answer->reply);
-    /* The library has unpacked these bytes already, so only missing memory can fail. */
+    /* The library has already unpacked the same reply, so unpacking fails only for lack of memory. */
     if (out->reply == NULL) tool_out_of_memory();
     tarry_answer_free(answer);
     return TARRY_OK;

@@ -18,7 +18,7 @@ static struct {
     atomic_int children[SIGNALS_CHILDREN_MAX]; /* 0: unused */
     sigset_t original;
     sigset_t awaited;
-    sem_t running; /* posted when the thread runs */
+    sem_t running; /* posted when the signal thread has started */
     pthread_mutex_t lock;
     void (*wake)(void *argument);
     void *argument;

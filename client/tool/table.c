@@ -181,8 +181,8 @@ void plain_add(struct text *out, const char *string, size_t size) {
 
 /* ---- columns of a message */
 
-/* Returns the message that contains the last field of the path "inner.field", and moves `*path` to that field. NULL:
- * the inner message is absent. */
+/* Follows a path such as "inner.field": returns the message that contains the last field, and sets `*path` to that
+ * field's name. NULL: the inner message is absent. */
 static const ProtobufCMessage *enter(const ProtobufCMessage *message, const char **path) {
     for (const char *dot; message != NULL && (dot = strchr(*path, '.')) != NULL; *path = dot + 1) {
         char name[64];

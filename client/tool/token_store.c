@@ -42,7 +42,8 @@ static int lock_directory(struct token_store *store) {
     return 0;
 }
 
-/* A user who can write the file can give himself a token; a user who can read it learns names. */
+/* Checks that only the owner can use the file. Another user who can write it could add a token; one who can read it
+ * could read the principals' names. */
 static int check_mode(const char *path, const struct stat *status) {
     if (!S_ISREG(status->st_mode)) {
         tool_say("%s is not a regular file", path);
@@ -100,7 +101,8 @@ int token_store_open(struct token_store *store, const char *path, bool must_exis
 
 /* Writes and syncs the new file. Returns 0 or errno. */
 static int write_new(const struct token_store *store, const char *path, const char *text, size_t size) {
-    (void)unlink(path); /* a killed command may have left it; the directory is locked, so no other command uses it */
+    (void)unlink(
+        path); /* a killed command may have left this file; no other command uses it, because the directory is locked */
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0) return errno;
     int error = 0;

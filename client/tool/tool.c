@@ -41,8 +41,8 @@ static const char *reason_of(const struct tool *tool, const char *broker, char s
     return strncmp(said, broker, size) == 0 && strncmp(said + size, ": ", 2) == 0 ? said + size + 2 : said;
 }
 
-/* Prints that no broker, or no primary, answered within --timeout, and why. Prints nothing if the user saw that while
- * the tool waited. */
+/* Prints that no broker, or no primary, answered within --timeout, and why. Omits the reason if the tool has already
+ * printed it while waiting. */
 static int refused_by_silence(const struct tool *tool, int code) {
     char duration[UNITS_TEXT_SIZE], said[TARRY_MESSAGE_SIZE];
     const char *broker = tool->broker != NULL ? tool->broker : TARRY_DEFAULT_URL;
@@ -192,7 +192,7 @@ int sync_parent(const char *path) {
 
 /* ---- client name */
 
-#define USER_SHOWN 24 /* bytes; AS_SIZE_MAX, user, host, process id and separators together fit into 128 bytes */
+#define USER_SHOWN 24 /* maximum size in bytes in the client name; all its parts together fit into 128 bytes */
 #define HOST_SHOWN 24
 
 static bool is_plain(const char *text) {
@@ -204,7 +204,7 @@ static bool is_plain(const char *text) {
 /* Replaces control characters, because the broker refuses them. */
 static void add(char *out, const char *text, size_t shown) {
     size_t size = strnlen(text, shown);
-    /* Moves the cut back to the start of a UTF-8 character. */
+    /* If the text is cut inside a UTF-8 character, omit that character. */
     while (size > 0 && ((unsigned char)text[size] & 0xC0) == 0x80) size--;
     for (size_t i = 0; i < size; i++) out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i];
     out[size] = 0;

@@ -134,7 +134,7 @@ struct printing {
     size_t column_count;
     struct table table;
     struct text out;
-    struct tarry_source source; /* source of the newest result page */
+    struct tarry_source source; /* the broker that answered the newest result page, and its position */
     uint64_t left;              /* number of tasks that may still be printed */
 };
 

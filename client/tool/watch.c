@@ -12,7 +12,8 @@
 #define LOOK_EVERY_MS 250u
 #define BUSY_SAID_AFTER_MS 2000u
 #define SILENCE_SAID_AFTER_MS 1000u
-/* Ms until a wait is reported while a connection is open: the broker has the request and is slow. */
+/* Time in ms after which a wait is reported, if a connection is open. The limit is longer in that case, because the
+ * broker has the request and may only be slow. */
 #define SLOW_SAID_AFTER_MS 5000u
 #define SAID_EVERY_MS 60000u
 

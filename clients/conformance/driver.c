@@ -1,6 +1,6 @@
 /* driver.c: the driver of libtarry (README.md). Each call has a thread; a worker has one thread for each handler.
- * libtarry settles tasks and keeps sessions. It does not extend leases, or give tasks back for later; this program does
- * that. */
+ * libtarry settles tasks and keeps sessions. This program extends leases and gives tasks back for later, because
+ * libtarry does not. */
 #include <jansson.h>
 #include <pthread.h>
 #include <signal.h>
@@ -133,7 +133,8 @@ static json_t *call_schedule(const json_t *call) {
 }
 
 static json_t *call_schedule_many(const json_t *call) {
-    static struct attributes attributes[TASKS_MAX]; /* static, because it is large; only one such call runs at a time */
+    static struct attributes
+        attributes[TASKS_MAX]; /* static, because it is large; only one call of schedule_many runs at a time */
     const json_t *tasks = json_object_get(call, "tasks");
     tarry_commit *commit;
     if (json_array_size(tasks) > TASKS_MAX) die("too many tasks");
@@ -384,7 +385,8 @@ int main(void) {
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* all threads inherit the mask; one of them waits for the signal */
+    pthread_sigmask(SIG_BLOCK, &signals,
+                    NULL); /* block SIGTERM in all threads that start later; one of them waits for it */
     const char *timeout = getenv("TARRY_TEST_TIMEOUT_MS");
     const struct tarry_options options = {.name = "conformance",
                                           .timeout_ms =

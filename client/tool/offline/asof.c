@@ -31,7 +31,7 @@
 #define NFTW_HANDLES 8
 
 struct asof_queue {
-    char *name; /* name of the queue in this place of the table; NULL: no queue */
+    char *name; /* name of the queue that has this place in the table of queues; NULL: no queue has it */
     uint32_t number;
     bool paused;
     uint64_t paused_until_ms;
@@ -271,8 +271,9 @@ static char *copy(struct arena *arena, const char *text, size_t size) {
     return out;
 }
 
-/* Returns the row as it was before a lease ahead of time whose delivery had not left. The earlier holder is unknown,
- * because the lease's record does not name it. */
+/* For a lease that was recorded before the due time, and whose delivery had not left at the moment asked for: returns
+ * the task's row as it was before the lease. The earlier holder is unknown, because the lease's record does not name
+ * it. */
 static struct row not_yet_leased(const struct row *row) {
     struct row waiting = *row;
     waiting.attempt--;
@@ -356,7 +357,8 @@ static uint32_t row_states(uint32_t wanted) {
     if (wanted == 0) wanted = STATE_PENDING | STATE_READY | STATE_IN_FLIGHT;
     if (wanted & (STATE_PENDING | STATE_READY)) states |= 1u << ROW_WAITING;
     if (wanted & (STATE_IN_FLIGHT | STATE_PENDING))
-        states |= 1u << ROW_LEASED; /* also reads leased rows, because tasks leased ahead of time count as pending */
+        states |= 1u << ROW_LEASED; /* leased rows, too: a lease that was recorded before the due time leaves the task
+                                       pending until then */
     if (wanted & STATE_DEAD) states |= 1u << ROW_BURIED;
     return states;
 }
@@ -403,13 +405,13 @@ static int asof_list(struct asof *asof, struct text *out) {
 
 /* ---- --into */
 
-/* Makes a data directory as of an earlier moment.
+/* Makes a data directory NEWDIR with the state as of an earlier moment.
  *
- * The first file in NEWDIR marks it as unfinished. Then this program writes the index, with the contents and replies
- * that were stored in the log; a log that begins at T; and the identity of a new member (identity.h). The member's
- * epochs are higher than those of the source, because the source continued after T. After all files are synced, the
- * mark is removed. A crash before that leaves a directory that neither the broker nor the tool opens; the operator
- * deletes it. The source is only read. */
+ * The first file in NEWDIR is a mark: it says that the directory is unfinished. Then the tool writes the index, which
+ * gets the contents and replies that the log had; a log that begins at the moment; and the identity of a new member
+ * (identity.h). The new member's epochs are higher than those of the source, because the source continued after the
+ * moment. After all files are synced, the mark is deleted. Neither the broker nor the tool opens a directory with a
+ * mark; after a crash the operator deletes it. The source is only read. */
 
 #define NAME_ROOM 64 /* bytes reserved for the longest file name in a data directory */
 
@@ -484,7 +486,7 @@ static int give_identity(struct target *target) {
     char message[IDENTITY_MESSAGE_SIZE];
     int error = identity_read(store->directory, &own, message);
     if (error == 0) error = member_read(store->directory, &parent, message);
-    if (error == -ENOENT) error = 0; /* an earlier version of tarry did not write the file */
+    if (error == -ENOENT) error = 0; /* an earlier version of Tarry wrote no DIR/member */
     if (error > 0) return store_damaged(store, "%s", message);
     if (error < 0) return failed(target, "given an identity", error);
     if (!identity_copy(&own, &parent, store->recovery.epoch, &identity, &member))
@@ -556,7 +558,8 @@ static int asof_into(struct asof *asof, const char *directory, struct text *out)
     if (status == 0) status = asof_find(asof, target.index, true);
     if (status == 0) status = complete(&target);
     if (status == 0) {
-        index_close(asof->moment.index); /* syncs the last writes before the mark is removed */
+        index_close(
+            asof->moment.index); /* syncs the last writes before the file that marks NEWDIR as unfinished is deleted */
         asof->moment.index = NULL;
         status = give_identity(&target);
     }

@@ -152,7 +152,7 @@ static int run_backup(struct tool *tool, const struct args *args) {
         free(from);
         return status;
     }
-    tool_disconnect(tool); /* disconnects first, because reading the copy may take minutes */
+    tool_disconnect(tool); /* disconnect before verifying the backup, which may take minutes */
     if (verify) status = verify_store(&store, &verified);
     if (status == EXIT_FINE) print_backup(tool, store.directory, &view, verify ? &verified : NULL, from, &out);
     free(from);
@@ -220,7 +220,8 @@ static int failed(struct restore *r, const char *what, const char *path, int err
     return store_damaged(&r->store, "cannot %s %s: %s", what, path, strerror(error < 0 ? -error : error));
 }
 
-/* Returns whether the file is not copied, because it describes the directory and not its data. */
+/* Returns whether a restore omits the file, because the file belongs to one directory (identity, locks, temporary
+ * files) and not to its data. */
 static bool stays_behind(const char *name) {
     static const char *const names[] = {
         ".",        "..",      "lock",       "boot",     "boot.new",         "identity",   "identity.new",
@@ -318,7 +319,8 @@ static int sync_folder(struct restore *r, const char *path, const char *name, co
 }
 
 static int delete_file(struct restore *r, const char *path, const char *name, const struct stat *status) {
-    if (strcmp(name, BACKUP_PARTIAL_NAME) == 0) return 0; /* skips the mark, which is deleted last */
+    if (strcmp(name, BACKUP_PARTIAL_NAME) == 0)
+        return 0; /* the mark of an unfinished directory (mark_path) is deleted last */
     int result = S_ISDIR(status->st_mode) ? rmdir(path) : unlink(path);
     return result == 0 ? 0 : failed(r, "delete", path, errno);
 }
@@ -373,7 +375,7 @@ static int give_identity(struct restore *r, const struct verified *verified, str
     char message[IDENTITY_MESSAGE_SIZE];
     int error = identity_read(r->store.directory, &own, message);
     if (error == 0) error = member_read(r->store.directory, &parent, message);
-    if (error == -ENOENT) error = 0; /* a data directory of an earlier version does not have the file */
+    if (error == -ENOENT) error = 0; /* a data directory of an earlier version has no DIR/member */
     if (error > 0) return store_damaged(&r->store, "%s", message);
     if (error < 0) return failed(r, "read the identity in", r->store.directory, error);
     if (!identity_copy(&own, &parent, verified->epoch, &identity, out))

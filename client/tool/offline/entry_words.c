@@ -75,7 +75,8 @@ static void words_by(struct text *out, const Tarry__FrameBody *body) {
     words_who_at(out, body->peer);
 }
 
-/* Returns whether the consumer of the record's session requested the change. Then the client is named only once. */
+/* Returns whether the client that requested the change is the session's consumer. The sentence then names the client
+ * only once. */
 static bool is_own(const struct entry *entry) {
     return entry_is_asked(entry) && strcmp(entry->body->client, entry->consumer->client) == 0 &&
            strcmp(entry->body->peer, entry->consumer->peer) == 0;
@@ -432,8 +433,8 @@ void entry_words(struct text *out, const struct entry *entry, bool with_task) {
 
 /* ---- consumers of sessions */
 
-/* The broker numbers sessions consecutively, so the low bits of the number are the place
- * in the table. */
+/* Table of the consumers of recent sessions. A session's index in the table is its number modulo SLOTS, because the
+ * broker numbers sessions consecutively. */
 
 #define SLOTS 4096u
 
@@ -462,7 +463,7 @@ static void note(struct consumers *consumers, uint64_t session, const char *clie
 void consumers_learn(struct consumers *consumers, const Tarry__FrameBody *body, const Tarry__Record *record) {
     if (record->fact_case == TARRY__RECORD__FACT_SESSION)
         note(consumers, record->session->session, record->session->client, record->session->peer);
-    /* The frame names the consumer of all its leases. */
+    /* All leases in a frame belong to one consumer, which the frame names. */
     bool is_lease = record->fact_case == TARRY__RECORD__FACT_PUT && record->put->cause == TARRY__CAUSE__CAUSE_LEASED;
     if (is_lease && body->client[0] != '\0' && record->put->task != NULL)
         note(consumers, record->put->task->session, body->client, body->peer);

@@ -70,7 +70,7 @@ static void hear_queues(struct source *source, const Tarry__FrameBody *body) {
     }
 }
 
-/* Prints a warning if a follower answered, because the JSON of records cannot show it. */
+/* Prints a warning if a follower answered, because the JSON lines of records have no member that says so. */
 static void mark_follower(struct source *source) {
     struct tarry_audit_view view;
     tarry_audit_look(source->audit, &view);
@@ -80,14 +80,15 @@ static void mark_follower(struct source *source) {
 
 struct source_question {
     uint64_t from_ms;
-    uint64_t to_ms;        /* end of the time range, exclusive; 0: no end */
-    struct tarry_ref task; /* changes of other tasks may be left out; no id and no key: all tasks */
+    uint64_t to_ms; /* end of the time range, exclusive; 0: no end */
+    struct tarry_ref
+        task; /* the only task of interest: the source may omit changes of other tasks; without id and key: all tasks */
 };
 
 /* ---- a directory */
 
-/* Requests the history of the task, or of the key in the queue with this number. If the index does not have the queue
- * yet, its number is defined in the log after the index's position, and only that part of the log can contain it. */
+/* Limits the history to the task's id, or to the key in its queue. If the index does not know the queue, the queue was
+ * created after the index's position, so only the log after that position can have the key. */
 static void ask_about(const struct source *source, const struct tarry_ref *task, struct history_question *out) {
     out->task.id = task->id;
     if (task->id != 0 || task->key == NULL) return;

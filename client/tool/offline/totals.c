@@ -1,4 +1,5 @@
-/* totals.c: see totals.h. Time in the log never goes back, so a second is over when the next one begins. */
+/* totals.c: see totals.h. Times in the log never decrease. So when a record of a later second comes, the count of the
+ * second before it is complete. */
 #include "totals.h"
 
 #include <inttypes.h>
@@ -19,7 +20,8 @@
 #define BUSIEST_MAX 5
 #define BANDS 12
 
-/* Upper limits of the lateness bands: a band counts lateness above the limit before, up to its own limit. */
+/* Upper limits of the bands of the lateness table. Each band counts deliveries with a lateness above the previous
+ * limit, and at most its own limit. */
 static const uint64_t band_limits_ms[BANDS] = {0, 1, 2, 5, 10, 20, 50, 100, 1000, 10000, 60000, UINT64_MAX};
 
 struct second {
@@ -28,7 +30,7 @@ struct second {
 };
 
 struct sum {                            /* sums of one queue, or of all queues together */
-    char name[QUEUE_NAME_SIZE_MAX + 1]; /* the queue's name; until the name is known, its number: "#7" */
+    char name[QUEUE_NAME_SIZE_MAX + 1]; /* the queue's name; its number ("#7") while the name is unknown */
     bool is_named;
     uint64_t counts[ENTRY_KINDS];
     uint64_t records;
@@ -68,7 +70,7 @@ static void sum_settle(struct sum *sum) {
     struct second second = sum->now;
     sum->now.records = 0;
     for (size_t i = 0; i < BUSIEST_MAX && second.records > 0; i++) {
-        /* A second with an equal count keeps its place before this one, because it is earlier. */
+        /* Of two seconds with equal counts the earlier one comes first. */
         if (sum->busiest[i].records >= second.records) continue;
         struct second moved = sum->busiest[i];
         sum->busiest[i] = second;

@@ -76,12 +76,13 @@ const struct command command_verify = {
 
 /* ---- --against */
 
-/* Compares archive and log frame by frame. The chain hash of a frame covers all
- * earlier frames, so the histories differ from the first frame whose chain hash differs. Contents are compared too,
- * except those that were erased in one of the two directories.
+/* Compares the two histories, each an archive and a log, frame by frame. The chain hash of a frame covers all earlier
+ * frames, so the histories differ from the first frame whose chain hash differs. Contents are compared too, except
+ * those that were erased in one of the two directories.
  *
- * The indexes are not compared, because a copy may have been made without an index. Only one thing is read from them:
- * how far the log was durable. In the last segment, an erased content beyond that position is a torn write. */
+ * The indexes are not compared, because a copy may have been made without an index. The index only says how far the log
+ * was durable. After that position in the last segment, a content that seems to be erased is the rest of an unfinished
+ * write. */
 
 #define ARENA_SIZE_MAX (256u << 20)
 #define KINDS_SHOWN 3u
@@ -115,8 +116,8 @@ static int open_side_log(struct side *side) {
     char message[sizeof store->message];
     if (status == 0) return 0;
     memcpy(message, store->message, sizeof message);
-    store->message[0] =
-        0; /* The second attempt uses the index. The message of the first attempt is needed only if this fails too. */
+    store->message[0] = 0; /* Try again with the index, which says where the log ends. If that fails too, report the
+                              message of the first attempt. */
     if (store_open_index(store) == 0) status = store_open_log_alone(store);
     if (status != 0) memcpy(store->message, message, sizeof message);
     return status;
@@ -337,7 +338,7 @@ static int option_keys(struct evidence *evidence, const struct args *args) {
     return status;
 }
 
-/* Adds the file of heads at PATH: a data directory, or a copy of the file itself. */
+/* Adds a file of signed heads to the evidence. PATH: the data directory that has the file, or a copy of the file. */
 static int option_file(struct evidence *evidence, const struct args *args, const char *path) {
     struct stat status;
     if (evidence->file_count == EVIDENCE_FILES_MAX)

@@ -77,8 +77,8 @@ static const char *postgres_load(void) {
 #define BATCH_BYTES (4u << 20)
 #define MARK_SIZE 36u /* length of a row's mark, a uuid as text */
 #define RETRY_MS 1000
-/* A result that is no exit status: PostgreSQL was lost, or another relay was active. The caller starts again with the
- * receipt. */
+/* A result that is no exit status: the connection to PostgreSQL was lost, or another `tarry outbox` moved tasks of the
+ * table. The caller begins again: it reads the receipt of the last batch, and deletes the batch's rows. */
 #define AGAIN (-1)
 #define TABLE_DEFAULT "tarry_outbox"
 

@@ -1,5 +1,5 @@
-/* content.c: see content.h. A content is checked by the hash in its record. One that does not match was erased, because
- * the frame's own checksums are verified at each read. */
+/* content.c: see content.h. A content is checked against the hash in its record. A content with another hash was
+ * erased: it cannot be damaged, because each read verifies the frame's own checksums. */
 #include "content.h"
 
 #include <stdlib.h>
@@ -85,7 +85,7 @@ static int find_archived(struct content *content, struct store *store, uint64_t 
 
 static int read_archived(struct content *content, struct store *store, uint64_t frame, const Tarry__Task *task) {
     int error = find_archived(content, store, frame);
-    if (error != 0) return LOG_RETIRED; /* the damage was reported when the file's records were read */
+    if (error != 0) return LOG_RETIRED; /* a damaged archive file was already reported when its records were read */
     uint64_t offset = task->blob_at - frame_blob_position(frame);
     uint32_t size = content->view.header.blob_size;
     if (offset > size || task->blob_size > size - offset) return LOG_DAMAGED;

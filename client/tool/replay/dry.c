@@ -50,13 +50,14 @@ struct asking { /* a commit that is being built; all its parts are in one arena 
 #define NEW(asking, type, init) (new_of((asking), sizeof(type), &(const type)init))
 static void *new_of(struct asking *asking, size_t size, const void *from) {
     void *memory = arena_alloc(&asking->arena, size);
-    /* With this size, tool_alloc reports the error and exits. */
+    /* tool_alloc cannot allocate so much; it reports the lack of memory and exits */
     if (memory == NULL) memory = tool_alloc(SIZE_MAX / 8);
     memcpy(memory, from, size);
     return memory;
 }
 
-/* Names the task by its key if the same commit scheduled it: the client could not know the id either. */
+/* Refers to a task by id. If the task is scheduled by the same commit, its id is not known yet, so refers to it by key,
+ * as the client did. */
 static Tarry__Ref *ref_to(struct asking *asking, const struct life *life) {
     Tarry__Ref *ref = NEW(asking, Tarry__Ref, TARRY__REF__INIT);
     if (life->twin != NULL) {
@@ -259,7 +260,8 @@ static bool add_ask(struct asking *asking, const struct ask *ask) {
 static void begin(struct asking *asking, struct dry *dry, size_t count) {
     *asking = (struct asking){.dry = dry};
     arena_init(&asking->arena, SIZE_MAX);
-    asking->ops = tool_alloc(2 * count * sizeof(Tarry__Op *)); /* each queue may need two operations */
+    asking->ops =
+        tool_alloc(2 * count * sizeof(Tarry__Op *)); /* two operations for each queue: its policy and its pause */
     asking->lives = tool_alloc(2 * count * sizeof(struct life *));
 }
 
@@ -313,10 +315,12 @@ static void dry_ask(struct dry *dry, const struct asked *asked) {
 
 /* ---- simulated consumers */
 
-/* Simulates consumers as recorded: when each waiting task is delivered, and how each delivery ends. If a
- * period of waiting has the due time and the start of a recorded one, the delivery is at the recorded time, or never,
- * as recorded. Otherwise the delay from ready to delivery, the duration and the result are those of the recorded
- * delivery with the same number, or of the last recorded one. */
+/* Simulates consumers as the log shows them: when each waiting task is delivered, and how each delivery ends.
+ *
+ * A task may wait in the dry run with the same due time and the same start as in a recorded period of waiting. It is
+ * then delivered at the recorded time, or not at all if the log has no delivery. In other periods, the delay from ready
+ * to delivery, the duration and the result are copied from the recorded delivery with the same number. If there is no
+ * such delivery, they are copied from the last recorded one. */
 
 #define NS_PER_MS 1000000u
 #define TRIES_DOUBLE 10u /* number of doublings of the retry interval: from 1 ms to 1 s */
@@ -355,7 +359,7 @@ static void run_take(void *argument, const struct agenda_entry *item) {
     if (twin->version != item->version) return;
     struct agenda_entry again = *item;
     uint64_t now_ns = dry->stage.now.steady_ns;
-    if (dry->leased != NULL) /* the core preferred another task, so try again when that one is taken */
+    if (dry->leased != NULL) /* the core delivered another task; try again when that task's delivery was recorded */
         again.at_ns = later(now_ns, dry->leased->take_ns);
     else /* the task is not ready yet, or the queue is paused */
         again.at_ns = now_ns + (NS_PER_MS << (again.tries < TRIES_DOUBLE ? again.tries++ : TRIES_DOUBLE));
@@ -373,14 +377,15 @@ static bool is_same(const struct phase *phase, const struct twin *twin) {
     return begins_alike && phase->base == twin->row.base && apart(phase->due_ms, twin->row.due_ms) <= DRY_TOLERANCE_MS;
 }
 
-/* Returns the recorded phase that matches this period of waiting; NULL: none. */
+/* Returns the recorded period of waiting that matches the task's current one in the dry run; NULL: none. */
 static struct phase *find_phase(const struct twin *twin) {
     struct phase *phase = twin->next;
     while (phase != NULL && !is_same(phase, twin)) phase = phase->next;
     return phase;
 }
 
-/* Returns the recorded phase whose delivery is the model for an unrecorded delivery. */
+/* Returns the recorded period of waiting whose delivery the dry run imitates, when the current period matches no
+ * recorded one. */
 static const struct phase *find_like(const struct twin *twin) {
     const struct phase *like = NULL;
     uint64_t number = 0;
@@ -479,8 +484,8 @@ static void run_extend(void *argument, const struct agenda_entry *item) {
     if (twin->version == item->version) extend(argument, twin, extension->lease_ms);
 }
 
-/* Extends the lease if the consumer asked for its own lease time. If the consumer disconnected in the record, ends the
- * lease with it. */
+/* Handles the start of a lease. If the consumer asked for its own lease time, extends the lease to that. If the log
+ * shows that the consumer disconnected, shortens the lease to the time of that. */
 static void run_lease(void *argument, const struct agenda_entry *item) {
     struct dry *dry = argument;
     const struct twin *twin = item->subject;
@@ -495,7 +500,7 @@ static void run_lease(void *argument, const struct agenda_entry *item) {
     if (lost_ms < twin->row.lease_deadline_ms) extend(dry, twin, lost_ms > now_ms ? lost_ms - now_ms : 0);
 }
 
-/* Returns the recorded delivery with that number. */
+/* Returns the recorded delivery with the number of the task's next delivery; NULL: none. */
 static const struct turn *turn_of_number(const struct twin *twin) {
     uint64_t number = 0;
     for (const struct phase *phase = twin->life->first; phase != NULL; phase = phase->next)
@@ -598,8 +603,8 @@ static void set_clock(struct dry *dry, uint64_t steady_ns) {
     if (wall_ns > now->wall_ns) now->wall_ns = wall_ns;
 }
 
-/* Returns the steady time at which the first event of the wall clock's agenda is due. UINT64_MAX: not before the next
- * frame. */
+/* Returns the steady time at which the first event with a wall clock time is due. UINT64_MAX: the event is not due
+ * before the next frame. */
 static uint64_t wall_item_ns(const struct dry *dry) {
     const struct agenda_entry *item = agenda_first(&dry->wall);
     if (item == NULL || item->at_ns > dry->next.wall_ns) return UINT64_MAX;
@@ -612,7 +617,8 @@ static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-/* Runs all events before this time. Of the events at this time, runs those up to the log position. */
+/* Runs all events before the time `until_ns`. Of the events at exactly that time, runs those that belong to log
+ * positions up to `position`. */
 static void run_until(struct dry *dry, uint64_t until_ns, uint64_t position) {
     while (dry->stage.problem == NULL) {
         const struct agenda_entry *item = agenda_first(&dry->steady);
@@ -666,8 +672,8 @@ static void begin_frame(struct dry *dry, const struct entry *entry) {
     dry->frame = asked_new(entry);
 }
 
-/* Returns whether an atomic commit settled the task's lease. Then the whole commit is repeated when that lease is over.
- */
+/* Returns whether the record settled the task's lease. If an atomic commit did so, the dry run repeats the whole commit
+ * when its own delivery of the task ends. */
 static bool settles(const struct entry *entry) {
     switch (entry_kind(entry)) {
     case ENTRY_ACKED:

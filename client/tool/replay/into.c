@@ -51,7 +51,7 @@ struct holder {
 #define TAKE_MAX 256u
 #define LOOK_MS 100u     /* timeout of one wait in ms */
 #define DOUBT_MS 1000u   /* after this time without a delivery, ask the target whether it will still deliver the task */
-#define SOON_MS 500u     /* ms; a task that is due is delivered within this time, or another consumer has it */
+#define SOON_MS 500u     /* ms; a due task that does not come within this time is with another consumer */
 #define PATIENCE_TIMES 3 /* a wait ends after this multiple of --timeout */
 
 struct held_lease {
@@ -131,8 +131,9 @@ static const char *wont_come(struct holder *holder, const struct image *image, u
     return why;
 }
 
-/* Waits until the task has been delivered, and removes it from `held`. False: it will not be delivered (`image` is left
- * out and the difference is recorded), or a signal asked for the end. */
+/* Waits for the delivery of the task's copy at the target (`image`), and takes its lease. Returns false if the copy
+ * will not be delivered, or after a signal that asks for the end. In the first case sets image->left_out and records
+ * the difference. */
 static bool holder_wait(struct holder *holder, struct image *image, struct tarry_token *out_token) {
     uint64_t id = sender_id(holder->sender, image);
     if (id == 0) image->left_out = true; /* the task's scheduling was refused, which was reported */
@@ -157,8 +158,8 @@ static bool holder_wait(struct holder *holder, struct image *image, struct tarry
     return false;
 }
 
-/* Releases the lease on the task, also one that arrives soon, within the commit that is being filled. Called before a
- * change of a task that had no lease in the log. */
+/* Called before a change of a task that had no lease in the log. If this program has a lease on the task's copy, or
+ * gets one within SOON_MS, adds its release to the commit that is being filled. */
 static void holder_let_go(struct holder *holder, struct image *image, uint64_t now_ms) {
     struct tarry_token token;
     bool may_be_out = image->due_ms <= now_ms && !image->route->paused;
@@ -198,7 +199,7 @@ static void holder_close(struct holder *holder, struct routes *routes) {
 
 #define NS_PER_MS 1000000u
 #define SLICE_MS 50u
-#define LONG_AGO_MS 60000u /* 60 s past its expiry, a task certainly expires; more than the two clocks can differ */
+#define LONG_AGO_MS 60000u /* a task this long past its expiry has expired; clocks differ by less */
 
 struct into {
     struct tool *tool;
@@ -216,8 +217,9 @@ struct into {
     uint64_t origin_ns;                        /* steady time of the replay's first moment in ns */
     uint64_t start_ms;                         /* steady clock of this machine at the start of the replay */
     uint64_t target_ms;                        /* clock of the target at the start of the replay */
-    bool replaces;                             /* true: the next schedule replaces the task */
-    /* `before`: tasks scheduled before the first replayed frame; `emptied`: tasks whose content is lost. */
+    bool replaces;                             /* true: the log says that the next schedule replaced a live task */
+    /* Numbers of records and tasks. `before`: tasks that were scheduled before the first replayed frame. `emptied`:
+     * tasks whose content is lost. */
     uint64_t records, before, skipped, emptied;
 };
 
@@ -309,7 +311,7 @@ static void schedule(struct into *in, const struct entry *entry, struct route *r
     struct when when = when_of(in, entry, image);
     image->expires_ms = task->expires_ms > 0 ? divided(in, task->expires_ms) : 0;
     char serial[SERIAL_SIZE_MAX + 1] = "";
-    if (task->serial.len > 0 && task->serial.len <= SERIAL_SIZE_MAX) /* a valid record's serial name always fits */
+    if (task->serial.len > 0 && task->serial.len <= SERIAL_SIZE_MAX) /* a valid record has no longer serial name */
         memcpy(serial, task->serial.data, task->serial.len);
     const struct tarry_own_policy own = {.max_attempts = task->max_attempts,
                                          .backoff_ms = task->backoff_ms,
@@ -515,9 +517,8 @@ static void act(struct into *in, const struct entry *entry, struct image *image)
         move(in, entry, image);
         break;
     case ENTRY_CANCELLED:
-        cancel(in, image, OP_CANCEL,
-               in->options
-                   ->settle); /* a consumer of the target may hold the task, although no consumer held it in the log */
+        cancel(in, image, OP_CANCEL, in->options->settle); /* with --settle, the target's consumers may have the task
+                                                              leased even if none had it in the log */
         break;
     case ENTRY_WITHDRAWN:
         cancel(in, image, OP_CANCEL, true);
@@ -597,8 +598,9 @@ static bool begin_frame(struct into *in, const struct entry *entry) {
     return false;
 }
 
-/* Handles an interrupted wait. Continues with the same frame, because repeating its operations is harmless. If the
- * frame scheduled tasks, continues with the next one, to schedule none twice. */
+/* Handles an interrupted wait. A later replay continues with the present frame, because its operations may be repeated.
+ * After a frame that has scheduled tasks, a later replay continues with the next frame, because a repetition would
+ * schedule the tasks twice. */
 static int after_record(struct into *in) {
     if (!in->stopped || (in->sender.frame_schedules > 0 && in->sender.commit != in->sender.atomic)) return 0;
     if (in->resume == 0) in->resume = in->frame;
@@ -758,7 +760,8 @@ int replay_into(struct tool *tool, const struct replay_options *options, struct 
     content_init(&in->content);
     signals_graceful();
     status = scan(store, &filter, take_record, in);
-    if (status == 1 && store->message[0] == 0) status = 0; /* `take` stopped the scan, and has reported why */
+    if (status == 1 && store->message[0] == 0)
+        status = 0; /* take_record stopped the scan, and has already reported the reason */
     sender_end_frame(&in->sender);
     sender_settle(&in->sender);
     if (options->settle) settle_again(in);

@@ -1,5 +1,5 @@
-/* life.c: see life.h. Reads records in order. An atomic commit that settles a lease is kept as one unit: its consumer
- * sent it, so it is repeated when that lease is over. */
+/* life.c: see life.h. Reads records in order. An atomic commit that settles a lease is stored as a whole. The task's
+ * consumer sent that commit, so the dry run sends it when its own delivery of the task ends. */
 #include "life.h"
 
 #include <stdlib.h>
@@ -77,7 +77,8 @@ static void take_end(struct asked *asked, const struct entry *entry, struct plan
     else if (kind == ENTRY_DROPPED)
         asked_add(asked, ASK_DROP, plan, life);
     else if (kind == ENTRY_REPLACED)
-        asked_add(asked, ASK_SCHEDULE, plan, NULL); /* asked_add sets the task when the next record names it */
+        asked_add(asked, ASK_SCHEDULE, plan,
+                  NULL); /* the next record names the new task and completes this request (take_put) */
 }
 
 static void take_queue(struct asked *asked, const struct entry *entry, struct plan *plan) {
@@ -128,8 +129,8 @@ void asked_take(struct asked *asked, const struct entry *entry, struct plan *pla
 
 /* ---- lives */
 
-/* Maximum time in ms until the next lease after a lease that was withdrawn unsent; after a longer time, the task waited
- * for a consumer. */
+/* If a lease was withdrawn before its delivery left, the task is usually leased again within this time. If it takes
+ * longer, the task was waiting for a consumer. In ns. */
 #define WITHDRAWN_MAX_NS 1000000000u
 
 const char *outcome_kind_name(enum outcome_kind outcome) {
@@ -206,7 +207,8 @@ static uint64_t ms_up(uint64_t ns) {
     return (ns + NS_PER_MS - 1) / NS_PER_MS;
 }
 
-/* Returns when the delivery of a lease leaves: at its record, or at the due time if it was leased ahead of time. */
+/* Returns when the delivery of a lease leaves: at the due time, if the lease was recorded before that; otherwise at the
+ * time of its record. */
 static struct logical_time leaves(const struct entry *entry) {
     struct logical_time moment = moment_of(entry->header);
     uint64_t leaves_ns = entry_leaves_ms(entry) * NS_PER_MS;
@@ -217,9 +219,10 @@ static struct logical_time leaves(const struct entry *entry) {
     return moment;
 }
 
-/* Handles a lease ahead of time that was still unsent at `from_ns`, when the task was due, because the broker was
- * stopped or waited for a CPU. The log does not say when the queue's other leases ahead of time left. This function
- * assumes that they left after this frame, so that the dry run's only consumer does not take this task instead. */
+/* Handles a lease that was recorded before the due time, and whose delivery had not left at the due time `from_ns`: the
+ * broker was stopped, or waited for a CPU. The log does not say when the deliveries of the queue's other leases of this
+ * kind left. This function assumes that they left after this frame. Otherwise the only consumer of the dry run would be
+ * free too early, and take this task. */
 static void leave_later(struct plan *plan, uint64_t from_ns, const struct entry *entry) {
     const struct logical_time now = moment_of(entry->header);
     const uint64_t position = entry->header->position;
@@ -231,7 +234,7 @@ static void leave_later(struct plan *plan, uint64_t from_ns, const struct entry 
         bool is_between = turn->leased.steady_ns >= from_ns && turn->leased.steady_ns <= now.steady_ns;
         if (!is_between || turn->deadline_ms <= ms_up(now.steady_ns)) continue;
         turn->leased = now;
-        turn->position = position + 1; /* a position that sorts after the position of this frame */
+        turn->position = position + 1; /* makes the delivery come after this frame */
         turn->lease_ms = turn->deadline_ms - ms_up(now.steady_ns);
     }
 }
@@ -244,7 +247,8 @@ static void lease(struct life *life, const struct entry *entry) {
     *turn = (struct turn){.leased = leaves(entry),
                           .position = entry->header->position,
                           .deadline_ms = task->lease_deadline_ms};
-    /* In whole ms; the delivery left within this ms, so the lease counts from the end of it. */
+    /* Duration of the lease in ms. A delivery time in the log has whole ms; the lease counts from the end of that ms.
+     */
     uint64_t leaves_ms = entry_leaves_ms(entry);
     uint64_t lease_ms = task->lease_deadline_ms - (leaves_ms ? leaves_ms + 1 : ms_up(turn->leased.steady_ns));
     if (lease_ms != life->plan->recorded.lease_ms) turn->lease_ms = lease_ms;
@@ -297,7 +301,8 @@ static enum verdict nacked(const struct life *life, struct turn *turn, const Tar
     return by_backoff ? VERDICT_NACK : VERDICT_NACK_DELAYED;
 }
 
-/* Distinguishes a nack of the last attempt from a nack as dead, by the number of attempts. */
+/* The log has the same record for a nack of the last attempt and for a nack that asks for a dead letter. If the
+ * attempts are used up, assumes the first. */
 static enum verdict buried(const struct life *life, struct turn *turn, const struct entry *entry, bool ran_out) {
     const Tarry__Task *task = entry->record->put->task;
     if (entry->body->producer == 0) return ran_out ? VERDICT_RUNS_OUT : VERDICT_LOST;
@@ -333,7 +338,7 @@ static void settle(struct lives *lives, struct life *life, const struct entry *e
     struct turn *turn = life->last != NULL ? life->last->turn : NULL;
     if (turn == NULL || turn->verdict != VERDICT_NONE || turn->settled_ns != 0) return;
     uint64_t now_ns = entry->header->steady_ns, leased_ns = turn->leased.steady_ns;
-    /* After a restart, a lease may end before its delivery leaves. */
+    /* After a restart, a lease may end before the time at which its delivery should leave. */
     turn->settled_ns = now_ns > leased_ns ? now_ns : leased_ns;
     turn->settled_position = entry->header->position;
     end_ahead(turn);

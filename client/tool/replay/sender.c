@@ -95,7 +95,8 @@ void routes_deinit(struct routes *routes) {
 
 #define TOGETHER_OPS_MAX 512u
 #define TOGETHER_BYTES_MAX (1u << 20)
-/* A frame may have become larger; it is divided before it exceeds TARRY_OPS_PER_COMMIT_MAX. */
+/* Limits for one frame of the recorded log. A longer frame is divided, before a commit exceeds
+ * TARRY_OPS_PER_COMMIT_MAX. (A frame may have more operations at the target than in the log.) */
 #define FRAME_OPS_MAX 8000u
 #define FRAME_BYTES_MAX (12u << 20)
 #define UNANSWERED_MAX 16384u
@@ -327,7 +328,7 @@ static void submit(struct sender *sender) {
         tarry_commit_clear(sender->commit);
         batch_done(batch, code, NULL, 0);
     } else if (unanswered > UNANSWERED_MAX && tarry_drain(sender->client, UNANSWERED_MAX / 2, NULL) != TARRY_OK) {
-        return; /* returns silently: batch_done will report the unanswered operations */
+        return; /* no error message here, because batch_done reports the operations that have no answer */
     }
 }
 

@@ -50,7 +50,7 @@ static void remember_dead(struct stage *stage, struct twin *twin) {
 
 static enum outcome_kind outcome_of(const struct twin *twin, Tarry__Cause cause) {
     enum outcome_kind outcome = twin->outcome;
-    outcome_after((enum entry_kind)cause, &outcome); /* causes and outcomes have the same numbers (entry.h) */
+    outcome_after((enum entry_kind)cause, &outcome); /* enum entry_kind has the same numbers as Cause (entry.h) */
     return outcome;
 }
 
@@ -76,7 +76,7 @@ static void take_record(struct stage *stage, const Tarry__Record *record) {
 /* ---- facts */
 
 static void add_row(struct row **rows, size_t *count, const struct twin *twin) {
-    if ((*count & (*count - 1)) == 0) { /* the array is full at 0, 1, 2, 4, 8, … */
+    if ((*count & (*count - 1)) == 0) { /* the array's capacity doubles at each power of two */
         struct row *grown = tool_alloc((*count > 0 ? 2 * *count : 1) * sizeof *grown);
         if (*count > 0) memcpy(grown, *rows, *count * sizeof *grown);
         free(*rows);
@@ -112,7 +112,7 @@ struct facts {
     size_t want_count;
 };
 
-/* Supplies all rows that the core needs for the event; the caller frees them. */
+/* Looks up all task rows that the core needs before it decides about the event. The caller frees them. */
 static void bring_facts(struct stage *stage, struct core_event *event, struct facts *facts) {
     *facts = (struct facts){0};
     arena_reset(&stage->facts);

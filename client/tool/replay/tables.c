@@ -43,7 +43,8 @@ void id_map_put(struct id_map *map, uint64_t id, void *value) {
     *slot = (struct id_slot){id, value};
 }
 
-/* Moves following entries into the gap if their probe sequence passes it. */
+/* Closes the gap that a removed entry leaves. An entry after the gap moves into it, if a lookup for the entry's id
+ * comes past the gap. */
 static void close_gap(struct id_map *map, size_t gap) {
     for (size_t at = (gap + 1) & map->mask; map->slots[at].id != 0; at = (at + 1) & map->mask) {
         size_t from_home = (at - home(map, map->slots[at].id)) & map->mask;

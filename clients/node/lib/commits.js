@@ -20,8 +20,8 @@ class Ask {
     Object.assign(this, { link, data, changes, unanswered: 0, said: "", connection: null });
   }
 
-  /** Returns the reply, whatever its code. Throws Unavailable or OutcomeUnknown at `until`; the request may be run again
-   * afterwards. */
+  /** Returns the reply, whatever its code. Throws Unavailable or OutcomeUnknown at the time `until`. After that the caller
+   * may call run again, which sends the same request. */
   async run(until) {
     try {
       return await this.#repeat(until);
@@ -113,7 +113,7 @@ class Committer {
     this.isRunning = false; // before anything else can be queued
   }
 
-  /** Commits the operations of these items. Each item is then answered, or is in the queue again. */
+  /** Commits the operations of `items` (each item: the operations of one call). After that each item has its results, or is in the queue again. */
   async #send(items) {
     const started = now();
     let ask = null;

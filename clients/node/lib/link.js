@@ -23,7 +23,7 @@ class TimedOut extends Error {}
 const now = () => performance.now();
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
-/** Calls `late` at the time `until`. Never calls it if that is later than a timer allows (24 days). */
+/** Calls the function `late` at the time `until`. If `until` is more than 24 days away, too long for a timer, never calls `late`. */
 function atTime(until, late) {
   const ms = until - now();
   return ms > TIMER_MAX_MS ? undefined : setTimeout(late, Math.max(0, ms));

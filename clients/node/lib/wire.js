@@ -202,7 +202,7 @@ function decode(name, bytes) {
 }
 
 const codeName = (number) => CODES[number] ?? `CODE_${number}`;
-/** Returns the outcome's name in lower case. LIVE is called "exists", as the tool prints it. */
+/** Returns the outcome's name in lower case. The outcome LIVE (a live task has the key) is called "exists", as in the output of `tarry`. */
 const outcomeName = (number) => (OUTCOMES[number] === "LIVE" ? "exists" : (OUTCOMES[number] ?? `outcome ${number}`).toLowerCase());
 
 module.exports = { MESSAGES, CODES, OUTCOMES, CONFLICTS, encode, decode, codeName, outcomeName };

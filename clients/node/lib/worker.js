@@ -87,7 +87,7 @@ class Worker {
     }
   }
 
-  /** Serves one session at one broker until its lane or its heartbeats show that it has ended. */
+  /** Serves one session at one broker, until the lane or the heartbeats show that the session has ended. */
   async #serve(reply, index) {
     if (reply.resumed) {
       this.returned.clear();
@@ -205,7 +205,7 @@ class Worker {
     this.pending.add(settling);
   }
 
-  /** Sends an ack, nack or release. Meanwhile another handler may start, and operations of many tasks share a request. */
+  /** Sends an ack, nack or release. Another handler may start before the reply; operations of many tasks share a request. */
   async #settle(held, op, result) {
     held.isSettling = true;
     const { task } = held;
@@ -270,7 +270,8 @@ class Worker {
 
   /**
    * Ends the session. Tasks that no handler has begun are released at once without an attempt; the other leases stay until
-   * they are settled. The lane must still be open, otherwise the broker would withdraw all leases.
+   * they are settled. Call this while the lane is open, because the broker withdraws all
+   * leases of a session that lost its lane.
    */
   async #unsubscribe() {
     this.waiting = [];

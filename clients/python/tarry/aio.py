@@ -17,10 +17,13 @@ TIMEOUT_DEFAULT_S = 10.0
 
 
 class AsyncClient:
-    """A client of one broker, or of a pair: `urls` has their addresses, separated by commas ($TARRY_BROKER, then ws://127.0.0.1:7272).
+    """A client of one broker, or of a pair. `urls` has their addresses, separated by commas; default: $TARRY_BROKER, then
+    ws://127.0.0.1:7272.
 
-    Every call ends within `timeout` seconds. `measure(name, value, labels)` gets measurements (see README). `inject(attributes)`
-    adds the trace context to the attributes of a scheduled task; without it, a handler's tasks continue the handler's trace."""
+    Every call ends within `timeout` seconds. `measure(name, value, labels)` gets measurements (see README).
+    `inject(attributes)` adds the trace context to the attributes of a scheduled task. Without `inject`, a task that a
+    handler schedules continues the trace of the handler's own task.
+    """
 
     def __init__(self, urls=None, *, token=None, token_file=None, tls_ca=None, tls_cert=None, tls_key=None, unsafe_plain_token=False,
                  name=None, timeout=TIMEOUT_DEFAULT_S, measure=None, inject=None):
@@ -110,8 +113,8 @@ class AsyncClient:
             yield chunk
 
     async def cancel(self, queue=None, key=None, *, id=None, withdraw=False, timeout=None):
-        """Cancels a task. With `deliveries` 0 in the Result, no consumer has seen the task, and none will. Raises NotDone if a
-        consumer has it. With `withdraw`, cancels it also then.
+        """Cancels a task. If the Result has `deliveries` 0, no consumer has seen the task, and none will. Raises NotDone if a
+        consumer has the task; with `withdraw`, cancels the task even if a consumer has it.
         """
         return await self._one(pb.Op(cancel=pb.Cancel(task=ref_of(queue, key, id), withdraw=withdraw)), timeout)
 

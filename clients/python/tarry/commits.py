@@ -54,7 +54,7 @@ class Ask:
                 return reply
             self.said = f"{connection_name(self.link, connection)}: {reply.message or code_name(code).lower()}"
             if code != pb.FAILED:
-                self.unanswered -= 1  # the broker did not execute this send, so it does not count
+                self.unanswered -= 1  # the broker did not execute the request, so its outcome is known
             if code == pb.NOT_PRIMARY:
                 self.link.leave(connection, reply.primary, reply.message or "not the primary")
                 continue
@@ -84,7 +84,7 @@ class Item:
 
 
 class Committer:
-    """A producer, which sends commits by the requests of `client`."""
+    """Sends commits over the connection of `client`, as one producer."""
 
     def __init__(self, client):
         self.client = client
@@ -134,7 +134,7 @@ class Committer:
             raise
 
     async def _send(self, items):
-        """Commits the operations of these items. Each item's future is then done, or the item is in the queue again."""
+        """Commits the operations of `items`. After that each item's future is done, or the item is in the queue again."""
         started = asyncio.get_running_loop().time()
         ask = None
         while items:
@@ -154,7 +154,7 @@ class Committer:
                     if item.until <= now:
                         item.fail(error)
                 items = [item for item in items if item.until > now]
-                if isinstance(error, Unavailable):  # nothing was executed, so the other items are sent again
+                if isinstance(error, Unavailable):  # no item was executed, so the items whose time is not over are sent again
                     self._unsent(ask)
                     self.queue.extendleft(reversed(items))
                     return
@@ -215,4 +215,4 @@ class Committer:
             try:
                 await asyncio.wait_for(self.client.link.connection.exchange(goodbye), 1)
             except (ConnectionError, asyncio.TimeoutError):
-                pass  # the broker forgets the producer after a day
+                pass  # no retry is needed, because the broker forgets the producer after a day

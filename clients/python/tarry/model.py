@@ -94,7 +94,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Result:
-    """The broker's result for one operation. `ok`: it took effect, now or before."""
+    """The broker's result for one operation. `ok`: the operation took effect, in this request or an earlier one."""
 
     code: str
     outcome: str
@@ -114,7 +114,9 @@ class Result:
 
 
 def outcome_name(number):
-    """Returns the outcome's name in lower case. LIVE is called "exists", as the tool prints it."""
+    """Returns the outcome's name in lower case. The outcome LIVE (a live task has the key) is called "exists", as in the
+    output of `tarry`.
+    """
     name = pb.Outcome.Name(number) if number in pb.Outcome.values() else f"outcome {number}"
     return "exists" if name == "LIVE" else name.lower()
 

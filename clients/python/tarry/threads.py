@@ -31,7 +31,8 @@ class Client:
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise RuntimeError("a blocking call inside a hook of the client would hang")
-        # A new task of asyncio gets the trace context of the calling thread.
+        # The coroutine runs in the trace context of the calling thread, because asyncio gives its new task a copy of
+        # this context.
         context = contextvars.copy_context()
         future = asyncio.run_coroutine_threadsafe(_within(context, coroutine), self._loop)
         return future

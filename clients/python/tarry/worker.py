@@ -1,8 +1,9 @@
 """worker.py: a subscription, the handlers of its tasks, and their leases.
 
-The broker sends tasks over a lane as they fall due, at most `prefetch` that are not settled. Each comes with a lease. The worker
-extends the leases of all tasks that it has, waiting or handled, when half of the time is over. If the connection is lost or
-another broker leads, it subscribes again with the session's secret and keeps its leases and tokens."""
+The broker sends tasks over a lane as they fall due, at most `prefetch` that are not settled. Each task comes with a lease.
+When half of a lease's time is over, the worker extends the lease, also for tasks that wait for a handler. If the connection
+is lost or another broker leads, the worker subscribes again with the session's secret and keeps its leases and tokens.
+"""
 import asyncio
 import collections
 import logging
@@ -41,9 +42,11 @@ class Held:
 
 
 class Worker:
-    """`queue` is a name or a list of names. `prefetch`: tasks that this worker may have (2 × concurrency). `lease`: length of the leases
-    in seconds (that of the queue's policy). `drain`: seconds that handlers have to finish after `stop`; then they are cancelled, and
-    their tasks go back. `signals`: SIGTERM and SIGINT stop the worker. `around(task)`: a context manager that each handler runs in."""
+    """`queue` is a name or a list of names. `prefetch`: tasks that this worker may have; default: 2 × concurrency. `lease`:
+    length of the leases in seconds; default: as the queue's policy says. `drain`: seconds that handlers have to finish
+    after `stop`; after that they are cancelled, and their tasks go back. `signals`: SIGTERM and SIGINT stop the worker.
+    `around(task)`: a context manager that each handler runs in.
+    """
 
     def __init__(self, client, queue, concurrency, handler, *, prefetch=None, lease=0, drain=DRAIN_DEFAULT_S, signals=True, around=None):
         if concurrency < 1:
@@ -131,7 +134,7 @@ class Worker:
             await self._session(reply.subscribe, ask.connection.index)
 
     async def _session(self, reply, index):
-        """Serves one session at one broker until its lane or its heartbeats show that it has ended."""
+        """Serves one session at one broker, until the lane or the heartbeats show that the session has ended."""
         if reply.resumed:
             self.returned = {}
             for held in self.held.values():
@@ -241,7 +244,7 @@ class Worker:
         settling.add_done_callback(self.settling.discard)
 
     async def _settle(self, held, op, result):
-        """Sends an ack, nack or release. Meanwhile another handler may start, and operations of many tasks share a request."""
+        """Sends an ack, nack or release. Does not hold up the next handler; operations of many tasks share a request."""
         held.is_settling = True
         task = held.task
         try:
@@ -300,7 +303,8 @@ class Worker:
 
     async def _unsubscribe(self):
         """Ends the session. Tasks that no handler has begun are released at once without an attempt; the other leases stay
-        until they are settled. The lane must still be open, otherwise the broker would withdraw all leases.
+        until they are settled. Call it while the lane is open, because the broker withdraws all leases of a session that
+        lost its lane.
         """
         self.stopping.set()
         self.waiting.clear()

@@ -14,8 +14,9 @@ def accepted(commit):
 
 
 class Broker:
-    """Replaces a connection and the link: `script` has a function from a Commit to a Reply for each commit; later commits are
-    accepted."""
+    """Replaces a connection and the link. `script`: functions that get a Commit and return the Reply, one for each commit.
+    Commits after the last function are accepted.
+    """
 
     index, is_open = 0, True
 

@@ -19,8 +19,8 @@ final class Ask {
         this.changes = changes;
     }
 
-    /** Returns the reply, whatever its code. Throws Unavailable or OutcomeUnknown at `until`; the request may be run again
-     * afterwards. */
+    /** Returns the reply, whatever its code. Throws Unavailable or OutcomeUnknown at the time `until`. After that the caller
+     * may call run again, which sends the same request. */
     Wire.In run(long until) {
         try {
             return repeat(until);

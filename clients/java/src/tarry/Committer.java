@@ -114,7 +114,7 @@ final class Committer {
         for (Item item : items) item.future.completeExceptionally(error);
     }
 
-    /** Commits the operations of these items. Each item is then answered, or is in the queue again. */
+    /** Commits the operations of `items` (each item: the operations of one call). After that each item has its results, or is in the queue again. */
     private void send(List<Item> items) {
         long started = System.nanoTime();
         Ask ask = null;

@@ -18,7 +18,7 @@ import tarry.Wire.Out;
 public final class Tarry implements AutoCloseable {
     /** Names of the attributes that carry a trace (W3C Trace Context). */
     static final List<String> TRACE_NAMES = List.of("traceparent", "tracestate");
-    /** Trace of the task that the current handler has. Tasks that the handler schedules continue it. */
+    /** Trace of the task that the current thread's handler works on. Tasks that the handler schedules continue this trace. */
     static final ThreadLocal<Map<String, String>> TRACE = ThreadLocal.withInitial(Map::of);
     private static final System.Logger LOG = System.getLogger("tarry");
     private static final int CHUNK_OPS = 512; // operations per request of scheduleMany: others need not wait long behind one request
@@ -126,8 +126,8 @@ public final class Tarry implements AutoCloseable {
     }
 
     /**
-     * Remembers the cluster. With several addresses, each request names it, because a producer's number is valid in one
-     * cluster only.
+     * Remembers the cluster. With several addresses, each request names the cluster, because a producer's number is
+     * valid in one cluster only.
      */
     void metCluster(byte[] id) {
         if (link.count() > 1) cluster = id;
@@ -162,7 +162,7 @@ public final class Tarry implements AutoCloseable {
     }
 
     /**
-     * Schedules many tasks. Returns their results in order; one that was refused is not ok. With isAtomic (at most 8,192 tasks) either all are scheduled, or
+     * Schedules many tasks. Returns their results in order; the result of a refused task is not ok. With isAtomic (at most 8,192 tasks) either all are scheduled, or
      * none is and the code is ABORTED.
      */
     public List<Result> scheduleMany(List<Schedule> tasks, boolean isAtomic) {

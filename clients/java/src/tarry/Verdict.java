@@ -12,7 +12,7 @@ public class Verdict extends RuntimeException {
         this.delay = delay;
     }
 
-    /** Delivers the task again, after the delay, or after the queue's backoff if it is null. An attempt is charged. */
+    /** Delivers the task again, after `delay`; if `delay` is null, after the queue's backoff. An attempt is charged. */
     public static final class Retry extends Verdict {
         private static final long serialVersionUID = 1;
 

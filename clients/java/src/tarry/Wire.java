@@ -56,7 +56,7 @@ final class Wire {
         return number >= 0 && number < CODES.size() ? CODES.get((int) number) : "CODE_" + number;
     }
 
-    /** Returns the outcome's name in lower case. LIVE is called "exists", as the tool prints it. */
+    /** Returns the outcome's name in lower case. The outcome LIVE (a live task has the key) is called "exists", as in the output of `tarry`. */
     static String outcome(long number) {
         String name = number >= 0 && number < OUTCOMES.size() ? OUTCOMES.get((int) number) : "outcome " + number;
         return name.equals("LIVE") ? "exists" : name.toLowerCase();

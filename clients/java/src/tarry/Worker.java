@@ -18,9 +18,9 @@ import tarry.Wire.Out;
 /**
  * A subscription, the handlers of its tasks, and their leases.
  *
- * The broker sends tasks over a lane as they fall due, at most `prefetch` that are not settled. Each comes with a lease. The worker extends the leases of all
- * tasks that it has, waiting or handled, when half of the time is over. If the connection is lost or another broker leads, it subscribes again with the
- * session's secret and keeps its leases and tokens.
+ * The broker sends tasks over a lane as they fall due, at most `prefetch` that are not settled. Each task comes with a lease. When half of a lease's
+ * time is over, the worker extends the lease, also for tasks that wait for a handler. If the connection is lost or another broker leads, the worker
+ * subscribes again with the session's secret and keeps its leases and tokens.
  */
 public final class Worker {
     private static final System.Logger LOG = System.getLogger("tarry");
@@ -221,7 +221,7 @@ public final class Worker {
         }
     }
 
-    /** Serves one session at one broker until its lane or its heartbeats show that it has ended. */
+    /** Serves one session at one broker, until the lane or the heartbeats show that the session has ended. */
     private void serve(Wire.In reply, int index) {
         synchronized (this) {
             if (reply.flag(Wire.SubscribeReply.RESUMED)) {
@@ -357,8 +357,8 @@ public final class Worker {
     }
 
     /**
-     * Sends an ack, nack or release. Meanwhile another handler may start, and operations of many tasks share a request. The
-     * caller holds the monitor.
+     * Sends an ack, nack or release. Does not wait for the reply, so another handler may start; operations of many tasks
+     * share a request. The caller holds the monitor.
      */
     private void settle(Held one, byte[] op, String result) {
         one.isSettling = true;
@@ -423,7 +423,7 @@ public final class Worker {
 
     /**
      * Ends the session. Tasks that no handler has begun are released at once without an attempt; the other leases stay until
-     * they are settled. The lane must still be open, otherwise the broker would withdraw all leases.
+     * they are settled. Call it while the lane is open, because the broker withdraws all leases of a session that lost its lane.
      */
     private void unsubscribe() {
         Out unsubscribe = new Out().number(Wire.Unsubscribe.SESSION, session).flag(Wire.Unsubscribe.KEEP_LEASES, true);

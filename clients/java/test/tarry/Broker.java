@@ -20,7 +20,7 @@ import java.util.List;
 
 /** A broker for tests: answers Hello, and answers commits from a script. */
 final class Broker implements AutoCloseable {
-    /** Makes the answer to a commit, a packed Reply. null closes the connection; for an empty array nothing is sent. */
+    /** Returns the Reply to a commit. null: the broker closes the connection; an empty Reply: the broker sends nothing. */
     interface Answer {
         Wire.Out to(Wire.In commit);
     }

@@ -6,8 +6,9 @@ import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 
 /**
- * Marks a method of a bean that handles the tasks of a queue. Its parameter is a {@link tarry.Task}, or a String with the body. When it returns, the task is
- * acked; {@link tarry.Verdict} and other exceptions say otherwise. Names may be placeholders: "${orders.queue}".
+ * Marks a method of a bean that handles the tasks of a queue. The method's parameter is a {@link tarry.Task}, or a String with the task's body. When the
+ * method returns, the task is acked. A {@link tarry.Verdict} that the method throws says what happens instead; any other exception is a nack. Queue names
+ * may be placeholders: "${orders.queue}".
  */
 @Target(ElementType.METHOD)
 @Retention(RetentionPolicy.RUNTIME)
