@@ -1,9 +1,10 @@
 /* slab.c: see slab.h.
+ *
  * There is a size class for every multiple of 16 bytes. Invariants:
- *   S-1  A page is in exactly one of: never used (number above `fresh`), the stack of empty pages, a class's list of
- *        pages with free objects, or no list (full).
+ *   S-1  A page has exactly one of these states: never used (its number is above `fresh`); on the stack of empty
+ *        pages; in a class's list of pages with free objects; or full, and in no list.
  *   S-2  `room` of a class is the number of free objects on the pages in the class's list.
- *   S-3  A page's objects below `carved` were allocated at least once; the free ones among them are chained.
+ *   S-3  The first `carved` objects of a page were allocated at least once; the free ones among them are chained.
  * Page numbers start at 1, so 0 ends a list. Under AddressSanitizer free objects are poisoned, so a use after free is
  * found as with malloc. */
 #include "slab.h"

@@ -1,6 +1,6 @@
-/* filter.h: filters of groups (docs/GROUPS.md). A filter is an expression over a task's attributes. It is read again
- * for each task: its text is short (FILTER_SIZE_MAX), so a compiled form would only take memory. Thread-safe, no
- * allocation.
+/* filter.h: filters of groups (docs/GROUPS.md). A filter is an expression over a task's attributes. It is parsed
+ * again for each task, because its text is short (FILTER_SIZE_MAX), and a compiled form would only take memory.
+ * Thread-safe, no allocation.
  *
  *     filter  = "*" | or
  *     or      = and { "or" and }
@@ -11,8 +11,8 @@
  *     NAME    = letters, digits, "_", "-", ".", "/", or any bytes between double quotes
  *     TEXT    = any bytes between single quotes; a single quote is written twice
  *
- * The words of the grammar are in lower case. A name that equals one of them is written in double quotes. A test of an
- * attribute that the task lacks is false, except `!=`, which is true. */
+ * The words of the grammar are in lower case. An attribute name that equals such a word must be in double quotes. A
+ * test of an attribute that the task lacks is false, except `!=`, which is true. */
 #ifndef TARRY_PROTO_FILTER_H
 #define TARRY_PROTO_FILTER_H
 

@@ -45,10 +45,10 @@ void tally_init(struct tally *tally, struct queue_tally *queues);
 /* Applies one record. False: the record is inconsistent (a damaged log or a bug), and the tally is untouched.
  * Reasons: an unknown fact, a definition beyond its limits, a queue number out of range, a count below zero, or a
  * violation of these rules:
- *   - A put is `fresh` exactly if its cause is SCHEDULED. The task is then waiting, its id is at least next_id, and
- *     next_id grows.
+ *   - A put (a task's new state) is `fresh` (its first) exactly if its cause is SCHEDULED. The task of a fresh put is
+ *     waiting, its id is at least next_id, and next_id grows.
  *   - Every other put has a cause up to REQUEUED, an id below next_id and a before_hash other than 0.
- *   - A task never changes its queue, and the queue still has its place.
+ *   - A task never changes its queue, and the queue still has its place in the table of queues.
  *   - An end has a cause from ACKED on.
  *   - A queue put for a new place (at least next_queue) has generation 0 and a before_hash of 0. Other queue puts
  *     have a before_hash.

@@ -16,7 +16,9 @@
 #define DISPATCH_AGAIN_MS 20u  /* retry interval while closing waits for callbacks */
 #define HELD_SWEEP_COUNT 4096u /* number of entries above which expired leases are removed from the set */
 
-/*        open                     reply            pipe up
+/* States of a consumer's session. A pipe is the connection of the session's lane.
+ *
+ *        open                     reply            pipe up
  *  LOST ─────► SUBSCRIBING ─────► ACCEPTED ─────► UP
  *   ▲               │ refused        │ no pipe    │ pipe gone, broker knows no session
  *   └───────────────┴────────────────┴────────────┘                                                          */

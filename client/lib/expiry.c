@@ -1,17 +1,16 @@
-/* expiry.c: deadlines. A deadline belongs to a call. It starts with the call and ends it, whatever other calls do.
+/* expiry.c: deadlines. A deadline belongs to a call: the call ends at its deadline, whatever other calls do.
  *
  * Operations of many calls share one commit, so each operation has its own deadline, and the request has a timer for
- * the earliest. From a commit without a sequence, expired operations are removed, and nothing is done for them. From
- * a commit that may have been executed they are not removed: their callers get the timeout, and the commit stays
- * under way for the others under its sequence (ONCE-1).
+ * the earliest. A commit without a sequence has never been sent, or was refused: expired operations are removed from
+ * it, and have no effect. A commit that may have been executed keeps its operations: the callers of the expired ones
+ * get the timeout, and the commit stays under way, with its sequence, for the other callers (ONCE-1).
  *
  * Codes for the caller:
  *
  *   sent, and one send has no reply  ────────► TARRY_FAILED if that was the broker's last reply, else
- *   TARRY_E_TIMEOUT:
- *                                              the outcome is unknown
+ *                                              TARRY_E_TIMEOUT: the outcome is unknown
  *   refused by all addresses, or no token ───► TARRY_DENIED, at once (expiry_denied); nothing was done
- *   in its file
+ *   in the token's file
  *   every send was refused ──────────────────► the last refusal: TARRY_BUSY, TARRY_STOPPING, TARRY_NOT_PRIMARY,
  *                                              TARRY_BEHIND
  *   never sent ──────────────────────────────► TARRY_BUSY if a broker has replied to others since the call was made;

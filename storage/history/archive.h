@@ -1,17 +1,21 @@
 /* archive.h: compressed retired segments, ARCHIVE/<base>.seg.zst, each with its summary beside it.
  *
- * A file has the segment's header and frames, without the zeros after them, in the zstd seekable format (seekable.h).
- * `zstd -d` restores the segment. The file's head (FORMAT.md) describes the content, so listing reads only the head.
+ * Format: a file has the segment's header and frames, without the zeros after them, in the zstd seekable format
+ * (seekable.h). `zstd -d` restores the segment. The file's head (FORMAT.md) describes the content, so a listing reads
+ * only the head.
  *
- * A file gets its name last. It is written under a temporary name, synced, read back, checked frame by frame, and
- * renamed; then the directory is synced. So a file under its own name was complete, and any later error is damage. A
- * file never changes; it is only replaced (archive_erase) or deleted. A kill -9 at any step leaves at most a temporary
- * file, which the next attempt overwrites.
+ * Durability: a file is written under a temporary name, synced, read back, checked frame by frame, and renamed; then
+ * the directory is synced. So a file under its own name was complete when it was renamed, and any later error is
+ * damage. A file never changes; it is only replaced (archive_erase) or deleted. A kill -9 at any step leaves at most a
+ * temporary file, which the next attempt overwrites.
  *
- * `struct archive` names the directory and has no open files: any thread and any process may use its own, beside the
- * broker. Processes that delete, hold or release use archive_lock (archive_keep.h). Negative results: errno,
- * LOG_DAMAGED (not an archive file, or an incomplete one), LOG_VERSION, LOG_FOREIGN. A `problem` is a phrase that
- * follows the file's name ("has a head with a wrong checksum"); it is never freed. */
+ * Threads: `struct archive` names the directory and has no open files. Any thread and any other process may have a
+ * struct archive for the same directory. Processes that delete files, or place or release holds, use archive_lock
+ * (archive_keep.h).
+ *
+ * Errors: a negative result is an errno, LOG_DAMAGED (not an archive file, or an incomplete one), LOG_VERSION or
+ * LOG_FOREIGN. A `problem` is a phrase that follows the file's name ("has a head with a wrong checksum"); it is never
+ * freed. */
 #ifndef TARRY_STORAGE_ARCHIVE_H
 #define TARRY_STORAGE_ARCHIVE_H
 

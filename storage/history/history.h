@@ -50,10 +50,12 @@ struct history;
 /* Opens a reader. `archive` is borrowed; its directory need not exist. NULL: no archive. */
 int history_open(struct history **out, struct log *log, const struct archive *archive,
                  const struct history_question *question);
-/* Reads the next frame that may match and ends at or below `limit`. `*out_body` (NULL: a seal) is valid until the next
- * call. LOG_END: no such frame yet. HISTORY_GAP: frames are missing (see history_gap); the next call continues after
- * them. Negative: LOG_DAMAGED (damage in the log, or no frame starts at the requested position), LOG_RETIRED (no
- * archive, and the log retired the frames first), errno. */
+/* Reads the next frame that may match and ends at or below `limit`. `*out_body` is valid until the next call; NULL: the
+ * frame is a seal, which has no records.
+ *
+ * 0: a frame was read. LOG_END: no such frame yet. HISTORY_GAP: frames are missing (see history_gap), and the next call
+ * continues after them. LOG_DAMAGED: the log is damaged, or no frame starts at the requested position. LOG_RETIRED: the
+ * log has retired the frames, and there is no archive. Other negative results: errno. */
 int history_next(struct history *history, uint64_t limit, struct log_view *out, const Tarry__FrameBody **out_body);
 uint64_t history_start(const struct history *history);    /* returns the position of the oldest frame at the opening */
 uint64_t history_position(const struct history *history); /* returns the end of the part that was read so far */

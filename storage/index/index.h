@@ -3,13 +3,14 @@
  * Directory: DIR/index/. The index follows the durable log. It stores its log position in the same transaction as the
  * data.
  *
- * Schema (storage/README.md draws it; measured in DESIGN.md 3):
+ * Schema (storage/README.md draws it):
  *   rows      id → row, appended in order of id; a bitmap of ended ids per 4,096 ids; a sweep deletes rows by range
  *   slots     (queue, base, priority, level, slot, chunk) → chunk of (due, id): the timing wheel's part on disk
  *   calendar  (queue, minutes or hours) → number of waiting tasks that become due in each minute or hour
  *   keys      sorted runs of (hash of queue and key, id), blocked Bloom filter per run, merged eight to one
- *   leases, dead (queue, since, id), outcomes (by ending, limited), queues, producers, jobs, blobs, results,
- * definitions (in the table of meta), meta
+ *   held      (leased or dead, queue, since, id)
+ *   outcomes  in the order of ending; limited
+ *   others    queues, producers, jobs, blobs, results; definitions and totals (meta)
  *
  * Threads: *one index thread* calls absorb, commit, retire and window (the "writer" calls). A call marked "any thread"
  * opens its own read transaction and ends it before it returns. Only a copy's read transaction outlives a call.

@@ -1,7 +1,8 @@
 /* index_calendar.h: counts of waiting tasks by due time. Private to storage/index.
  *
- *   (line, level, chunk) → counts of the waiting tasks due in each of CALENDAR_CELLS minutes (level 0) or hours (1);
- *   a line is a queue, or CALENDAR_ALL: the sum of all queues. A chunk without tasks is not stored.
+ * Key: line, level and chunk. A line is a queue, or CALENDAR_ALL for the sum of all queues. Level 0 has minutes, level
+ * 1 hours. Value: the numbers of waiting tasks that are due in each of the chunk's CALENDAR_CELLS minutes or hours. A
+ * chunk without tasks is not stored.
  *
  * A commit adds the net changes of its batch in the same transaction, so the counts are exact as of the index's
  * position. The commit sorts the changes by chunk, so it writes each chunk once.

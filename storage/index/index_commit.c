@@ -1,8 +1,10 @@
 /* index_commit.c: writes the batch in one synced transaction.
  *
- * Prepare (once): sorts changes, marks ended ids in memory, makes a run of the keys. Write (repeated if the map must
- * grow): rows, ranges, slots, keys, held, calendar, outcomes, producers, queues, jobs, definitions, counts, meta.
- * Arrive: updates memory, publishes the filters, and then raises the position. */
+ * A commit has three phases:
+ *   1. Prepare, once: sorts the changes, marks ended ids in memory, makes a run of the keys.
+ *   2. Write, again from the start if the map must grow: writes the changes into the tables (db.h), and last the
+ *      record with the totals.
+ *   3. Arrive, after the sync: updates memory, publishes the filters, and then raises the position. */
 #include "index_select.h"
 
 #include <assert.h>

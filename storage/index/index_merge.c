@@ -1,10 +1,12 @@
 /* index_merge.c: makes and merges key runs.
  *
- *   commit, few keys ──► tail ──(full)──► run of level 0      eight runs of a level ──► one of the next level, without
- *   commit, many keys ──► run of its size's level              ended keys, in bounded steps; old runs are deleted later
+ * A commit with few keys adds them to the tail. A full tail becomes a run of level 0. A commit with many keys makes a
+ * run at once; its level depends on its size. Eight runs of one level are merged into one run of the next level, in
+ * bounded steps and without keys of ended tasks. The merged runs are deleted later.
  *
  * A merge's output is invisible until its last step. That step writes the output's descriptor and deletes the inputs'
- * descriptors in one transaction. Chunks without a descriptor are garbage; opening the index finds them. */
+ * descriptors in one transaction. Chunks without a descriptor are garbage: index_open finds them, and background work
+ * deletes them. */
 #include "index_parts.h"
 
 #include <assert.h>

@@ -1,14 +1,17 @@
-/* index_pages.h: finds the file pages that hold the entries of neighbouring ids.
+/* index_pages.h: finds the file pages that hold the entries of neighbouring ids, so that the kernel can read them
+ * together.
  *
- * A thread that reads many entries from disk waits for one page fault after another. The kernel reads all pages at once
- * if it gets a list. But a walk through all entries to make that list would itself read the pages. Entries that were
- * appended in the order of their ids are neighbours in the file. Example: 4,096 rows are about 100 pages in one to
- * three stretches (measured: 30 million pending of 60 million, after ten minutes of 100,000/s in and out).
+ * Reason: a thread that reads many entries from disk waits for one page fault after another. The kernel reads all pages
+ * at once if it gets a list of them. But a walk through all entries to make that list would itself read the pages.
+ * Entries that were appended in the order of their ids are neighbours in the file. Measured: 4,096 rows were about 100
+ * pages in one to three stretches (runs of adjacent pages), with 30 million pending tasks of 60 million, after ten
+ * minutes of 100,000 tasks/s in and out.
  *
- * So pages_find looks up the first and the last entry. If their distance is at most twice the average space of that
+ * Method: pages_find looks up the first and the last entry. If their distance is at most twice the average space of as
  * many entries in this table, all pages between them form one stretch. Otherwise pages_find looks up the middle entry
- * and repeats this for both halves, with at most PAGES_LOOKS_MAX lookups. A page that was not found costs a page fault
- * when it is read. This is common for contents, where many contents above 2 KB lie between the pages. */
+ * and treats both halves in the same way, with at most PAGES_LOOKS_MAX lookups in total. A page that was not found
+ * costs a page fault when it is read. This is common for contents, because contents above 2 KB lie between the pages.
+ */
 #ifndef TARRY_STORAGE_INDEX_PAGES_H
 #define TARRY_STORAGE_INDEX_PAGES_H
 

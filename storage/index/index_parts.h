@@ -1,9 +1,9 @@
 /* index_parts.h: declarations that the files of the index share. Private to storage/index.
  *
- *   absorb ──► batch (net effects) ──► commit, one transaction: rows, ranges, slots, keys, held, outcomes … meta
- *   maintain ──► merges of runs, sweeps of rows and slots, deletion of merged runs
+ * index_absorb collects the net effects of frames in a batch. index_commit writes the batch in one transaction.
+ * index_maintain merges key runs, sweeps rows and slots (deletes entries of ended tasks), and deletes merged runs.
  *
- * Invariants
+ * Invariants (db.h explains rows, ranges, slots, runs and tail)
  *   I-1  Every live or dead task has a row on disk. An id below next_id is *ended* if and only if its range has no
  *        record or the range's bitmap marks it as ended. A missing row of an id that has not ended is damage.
  *   I-2  Every waiting row has an entry (due, id) in some slot of its line. Entries without a matching row are stale.

@@ -1,11 +1,14 @@
 /* cmd_outbox.c: tarry outbox: moves tasks that applications wrote into a table of PostgreSQL, in their own
  * transactions, into Tarry, each exactly once.
  *
- * The tasks of a batch and a receipt that lists its rows are one atomic commit: both are durable, or neither is. Only
- * then the rows are deleted. After a kill in between, the next run reads the receipt and deletes its rows, which are in
- * Tarry already. The receipt is a task in queue RECEIPT_QUEUE, whose key is made from the table's mark; it is delivered
- * to no consumer. Of two relays of one table the second cannot replace the first one's receipt, so its commit is
- * refused as a whole. Rows have random marks (uuid), because numbers may be given again after TRUNCATE. */
+ * The tasks of a batch and a receipt, which lists the batch's rows, are one atomic commit: both are durable, or neither
+ * is. The tool deletes the rows only after that commit. If it is killed before it has deleted them, the next run reads
+ * the receipt and deletes its rows, because their tasks are already in Tarry.
+ *
+ * The receipt is a task in queue RECEIPT_QUEUE, which no consumer gets. Its key is made from the ids of the database
+ * and the table. If two processes move tasks of one table, the second cannot replace the receipt of the first, so the
+ * broker refuses its commit as a whole. Each row also has a random mark (uuid), because PostgreSQL may give row numbers
+ * again after TRUNCATE. */
 #include <dlfcn.h>
 #include <libpq-fe.h>
 #include <poll.h>

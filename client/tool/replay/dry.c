@@ -5,6 +5,8 @@
  *      │                                                       ▼
  *      └────► asked: schedules, moves, cancels, … ──► core on a virtual clock ──► twins ──► differences
  *
+ * A twin is a task in the dry run's core (stage.h). The differences are those between a twin and its recorded task.
+ *
  * Without --set, no task differs by more than DRY_TOLERANCE_MS. While the broker did not run, the virtual clock stops.
  * The wall clock is set from the record at each frame. */
 #include "dry.h"

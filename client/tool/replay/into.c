@@ -1,18 +1,18 @@
-/* into.c: tarry replay --into: sends the recorded requests of clients to another broker. The time between --from and
- * now is added to all times.
+/* into.c: tarry replay --into: sends the recorded requests of clients to another broker. So all recorded times are
+ * shifted by the time between --from and now.
  *
  *     log ──► record by record ──► at its time ──► operations ──► sender ──► target
  *                                                     ▲                        │ deliveries (--settle)
  *                                                     └──── holder ◄───────────┘
  *
- * Time. The moment --from (without it: the time of the first frame) is mapped to now. The distance of every other
- * moment from it is the recorded one, divided by --speed. A delay is divided too and counts from its own commit; an
- * absolute time is shifted. With --speed max this program does not wait, and due times are shifted and not divided. A
- * task that was delivered in the record is then moved to now before its delivery (--settle).
+ * Time. The replay starts now with the moment --from (default: the time of the first frame). Each later record is
+ * replayed when its recorded distance from that moment, divided by --speed, has passed. A delay is also divided, and
+ * counts from its own commit; an absolute time is shifted. With --speed max the program does not wait, and due times
+ * are shifted but not divided. With --settle it then moves a task to now, before a delivery that the log has.
  *
- * The log contains only operations that took effect, so refused operations are not sent. A lost lease is sent as a nack
- * without delay, which counts the same attempt. Leases are not extended, because the holder's leases are long
- * enough. */
+ * The log contains only operations that took effect, so refused operations are not sent. For a lost lease, the program
+ * sends a nack without delay, which counts the same attempt. Leases are not extended, because the holder's leases are
+ * long enough. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

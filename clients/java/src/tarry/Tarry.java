@@ -162,8 +162,8 @@ public final class Tarry implements AutoCloseable {
     }
 
     /**
-     * Schedules many tasks. Returns their results in order; the result of a refused task is not ok. With isAtomic (at most 8,192 tasks) either all are scheduled, or
-     * none is and the code is ABORTED.
+     * Schedules many tasks. Returns their results in order; the result of a refused task is not ok. With isAtomic (at most 8,192 tasks) either all
+     * are scheduled, or none is and the code is ABORTED.
      */
     public List<Result> scheduleMany(List<Schedule> tasks, boolean isAtomic) {
         List<byte[]> ops = tasks.stream().map(task -> task.operation(inject)).toList();
