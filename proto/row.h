@@ -171,7 +171,6 @@ uint64_t definition_hash(const Tarry__DefinitionPut *put);
  * 0. */
 uint64_t recur_hash(uint64_t number, const Tarry__RecurState *state);
 uint64_t recur_set_hash(const Tarry__RecurSet *set);
-#define RECUR_NUMBER_MAX (UINT64_MAX / 4) /* highest number of an occurrence that a record may have; the lowest is 1   \
-                                           */
+#define RECUR_NUMBER_MAX (UINT64_MAX / 4) /* highest number of an occurrence in a record; lowest: 1 */
 
 #endif

@@ -18,8 +18,7 @@ bool json_wrong(struct json_in *in, const char *name, const char *sentence) {
 /* ---- names that are nearly the same */
 
 #define NAME_SIZE_MAX 32u
-#define FAR 3u /* two names whose edit distance is at least this are not similar: neither is suggested for the other   \
-                */
+#define FAR 3u /* no name is suggested for a name from which it has at least this edit distance */
 
 /* Number of letters to insert, drop or exchange to get from one name to the other (Levenshtein). */
 static unsigned distance(const char *a, const char *b) {

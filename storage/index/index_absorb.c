@@ -8,8 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define FRESH_SPAN_MAX (1u << 22) /* number of ids from first_id on that batch.fresh covers; batch.old has higher ids  \
-                                   */
+#define FRESH_SPAN_MAX (1u << 22) /* batch.fresh has this many ids from first_id on; batch.old has higher ids */
 
 struct change *batch_find(const struct batch *batch, uint64_t id) {
     if (id >= batch->first_id && id - batch->first_id < FRESH_SPAN_MAX) {
