@@ -21,7 +21,8 @@ enum db_table {
     /* key "meta": the record with the totals; other keys: packed DefinitionPuts, by space and name
        (index_definitions.c) */
     DB_META,
-    DB_TALLIES, /* counts of tasks of each queue, by the queue's number; only for present queues */
+    DB_TALLIES, /* counts of tasks for each place in the table of queues, by the number of the queue that now has the
+                   place */
     DB_ROWS,    /* rows of tasks by id; DB_LEASED has the newer row of a leased task */
     DB_LEASED,  /* rows of leased tasks by id; a small table, so short leases do not change random LMDB pages */
     DB_RANGES,  /* for each range of 4,096 ids: number of rows, number of ended rows, and a bitmap of the ended ids */

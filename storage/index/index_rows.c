@@ -13,7 +13,7 @@ enum row_flag {
     ROW_HAS_LEASE = 16,
     ROW_HAS_DEAD = 32,
     ROW_HAS_SERIAL = 64,  /* the row ends with the serial name and, in its last byte, the size of the name */
-    ROW_HAS_SPREAD = 128, /* the last free bit: no combination of the eight flags is invalid */
+    ROW_HAS_SPREAD = 128, /* the last free bit; so no value of the byte is invalid */
 };
 /* This bit in the priority's byte is set if the row has a struct packed_own. A program that does not know this bit
  * refuses the priority, and the index itself (INDEX_FORMAT_OWN). */

@@ -303,7 +303,8 @@ static int bean_scan(struct import *import) {
  * would have been ready there. A job that is gone when it is to be deleted was taken by another worker. */
 
 /* Makes the same task as a put through tarryd's own beanstalk:// (docs/BEANSTALKD.md). A ready job is due at pri + 1 ms
- * after 1970, so a lower pri comes first. A delayed job is due after its delay, with the priority PRIORITY_FRESH. */
+ * after 1970, so a lower pri comes first. A delayed job is due after its delay, with the priority PRIORITY_FRESH,
+ * so it comes before older ready jobs when it is due. */
 #define PRIORITY_FRESH 9u
 #define BURIED_SUFFIX ".buried"
 
