@@ -124,8 +124,8 @@ struct ws_event {
  * UINT64_MAX: no limit. */
 void ws_decoder_init(struct ws_decoder *decoder, enum ws_side side, uint64_t frame_max, uint64_t message_max);
 /* Decodes up to the next event. Returns the number of decoded bytes; the caller passes the bytes after them to the next
- * call. WS_NEEDS_MORE: all `size` bytes are decoded. Each WS_DATA and each control frame is one event, so call until
- * WS_NEEDS_MORE or WS_FAILED:
+ * call. WS_NEEDS_MORE: all `size` bytes are decoded. A call reports one event at most: a WS_DATA, or one control
+ * frame. So the caller repeats the call until WS_NEEDS_MORE or WS_FAILED:
  *
  *     do at += ws_decode(&decoder, bytes + at, size - at, &event);
  *     while (handle(&event) && event.kind != WS_NEEDS_MORE);

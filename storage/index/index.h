@@ -191,9 +191,8 @@ struct index_calendar {
     uint64_t before, after; /* number of tasks due before the first span and after the last span */
     uint64_t position;
     uint64_t steady_ms; /* steady time of the last frame below `position` */
-    uint64_t counted;   /* tasks with smaller ids are in the counts; less than next_id only while the table is built for
-                           an old index */
-    uint64_t next_id;   /* upper bound of task ids: greater than all of them */
+    uint64_t counted; /* tasks with smaller ids are in the counts; less than next_id only while the table is rebuilt */
+    uint64_t next_id; /* upper bound of task ids: greater than all of them */
 };
 /* Answers a calendar query. Returns 1 while the index still counts the tasks of an index that an older program wrote;
  * then only position, steady_ms, counted and next_id are set. A read-only index never finishes counting. -E2BIG: the

@@ -3,7 +3,8 @@
  *   level   0      1      2       3        4         5
  *   width   1 s    65 s   70 min  3 days   199 days  35 years      (powers of two of milliseconds)
  *
- * An entry (due, id) goes to the level at which its due time is less than 64 slots from now, so a batch writes few
+ * A slot has the entries (due, id) of the tasks of one line that are due in one span of time; `width` is the length of
+ * that span. An entry goes to the level at which its due time is less than 64 slots from now, so a batch writes few
  * slots. Entries of one slot are written together, as chunks of up to one page, in order of arrival. A large slot moves
  * to lower levels in bounded steps when its time is near. An entry is stale if its row has ended, does not wait, or has
  * another line or due time. A change of a task does not search for the task's old entry. */
