@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define FIRST_CAPACITY ((size_t)16 << 10)
-#define KEPT_CAPACITY ((size_t)1 << 20) /* larger memory is freed after the message that needed it */
+#define KEPT_CAPACITY ((size_t)1 << 20) /* a buffer above this size is freed after the message that needed it */
 
 void message_reader_init(struct message_reader *reader, size_t message_max) {
     *reader = (struct message_reader){.data = NULL};
@@ -18,7 +18,7 @@ void message_reader_deinit(struct message_reader *reader) {
     *reader = (struct message_reader){.data = NULL};
 }
 
-/* Removes returned messages and the headers of fragments from the buffer. */
+/* Removes messages that were already returned, and headers of fragments, from the buffer. */
 static void compact(struct message_reader *reader) {
     const size_t rest = reader->end - reader->at;
     if (reader->begun > 0 && reader->size > 0) memmove(reader->data, reader->data + reader->begun, reader->size);
@@ -48,7 +48,9 @@ uint8_t *message_reader_room(struct message_reader *reader, size_t *out_size) {
     if (reader->capacity - reader->end < missing) {
         const size_t all = reader->end + missing, doubled = 2 * reader->capacity;
         size_t capacity =
-            all < doubled ? all : doubled; /* the capacity at most doubles, so the buffer follows the received bytes */
+            all < doubled
+                ? all
+                : doubled; /* at most doubled, so that a large announced size alone does not make the buffer large */
         if (capacity < FIRST_CAPACITY) capacity = FIRST_CAPACITY;
         if (capacity > reader->capacity && !resize(reader, capacity)) return NULL;
     }

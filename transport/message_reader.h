@@ -31,8 +31,8 @@ void message_reader_deinit(struct message_reader *reader);
  * bytes, not with the size that a header announces. NULL: out of memory. */
 uint8_t *message_reader_room(struct message_reader *reader, size_t *out_size);
 void message_reader_took(struct message_reader *reader, size_t size);
-/* Reads the next whole message (WS_DATA) or control frame. WS_NEEDS_MORE and WS_FAILED as of ws_decode. The event's
- * data are valid until the next call of any function here. */
+/* Reads the next whole message (WS_DATA) or control frame. Returns WS_NEEDS_MORE and WS_FAILED as `ws_decode` does. The
+ * event's data are valid until the next call of a message_reader function. */
 void message_reader_next(struct message_reader *reader, struct ws_event *out);
 
 #endif

@@ -75,7 +75,7 @@ static int socket_begin(BIO *bio) {
     return 1;
 }
 
-static BIO_METHOD *method; /* made once, and never freed */
+static BIO_METHOD *method; /* allocated at first use, and never freed */
 
 static void method_make(void) {
     method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "tarry socket");
@@ -159,7 +159,7 @@ enum tls_progress tls_stream_handshake(struct tls_stream *tls, char said[TLS_SAI
 
 /* Converts an OpenSSL result that is not a number of bytes. */
 static ssize_t result_of(struct tls_stream *tls, int rv, bool *out_wants_write) {
-    const int system_error = errno; /* errno, which SSL_ERROR_SYSCALL refers to */
+    const int system_error = errno; /* saved at once, because SSL_ERROR_SYSCALL refers to errno */
     const int error = SSL_get_error(tls->ssl, rv);
     *out_wants_write = error == SSL_ERROR_WANT_WRITE;
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return -EAGAIN;

@@ -22,7 +22,7 @@ struct tls_stream;
 /* Creates TLS for the non-blocking socket `fd`, which the caller keeps. `host`: the name or address that the server's
  * certificate must have. NULL: `said` has the error. */
 struct tls_stream *tls_stream_new(int fd, const char *host, const struct tls_source *source, char said[TLS_SAID_MAX]);
-/* The argument may be NULL. */
+/* Frees the stream; `tls` may be NULL. */
 void tls_stream_free(struct tls_stream *tls);
 
 enum tls_progress { TLS_DONE, TLS_WANTS_READ, TLS_WANTS_WRITE, TLS_FAILED };

@@ -271,7 +271,7 @@ static enum ws_client_news connects(struct ws_client *connection) {
 
 /* ---- reading */
 
-/* Receives once. MESSAGE: bytes arrived. */
+/* Receives once. Returns WS_CLIENT_MESSAGE if bytes arrived. */
 static enum ws_client_news receive(struct ws_client *connection) {
     size_t size;
     /* The socket's events do not announce bytes that TLS has buffered. */

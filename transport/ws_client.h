@@ -55,7 +55,7 @@ struct outgoing;
 struct ws_client {
     enum ws_client_state state;
     int epoll;        /* epoll instance that watches the descriptor */
-    uint64_t id;      /* number of the connection in its epoll events */
+    uint64_t id;      /* number that identifies the connection in epoll events (data.u64) */
     int fd;           /* -1: none */
     uint32_t watched; /* watched EPOLL… events; 0: not registered */
     bool is_lent;     /* the descriptor is temporarily removed from epoll: see ws_client_lend */
@@ -77,7 +77,7 @@ struct ws_client {
     uint32_t dead_after_ms; /* as in struct ws_client_options: time after which a silent host counts as dead; 0: TCP's
                                own timeout */
     /* Protected by `io`: outgoing data, and all calls of `tls`. */
-    pthread_mutex_t io; /* no other lock is taken while it is held */
+    pthread_mutex_t io; /* a thread that holds `io` locks nothing else */
     struct outgoing *first;
     struct outgoing *last;
     uint32_t masks[WS_CLIENT_MASKS];
@@ -98,7 +98,7 @@ struct ws_client_options {
 
 void ws_client_init(struct ws_client *connection);
 void ws_client_deinit(struct ws_client *connection);
-/* Starts to connect. The connection must be closed. If this fails at once, it is closed again and `said` has the
+/* Starts to connect a closed connection. If the start fails at once, the connection stays closed and `said` has the
  * reason. */
 void ws_client_open(struct ws_client *connection, int epoll, uint64_t id, const struct ws_client_options *options);
 /* Closes the connection. Unsent data is dropped. */
@@ -114,14 +114,15 @@ void ws_client_ready(struct ws_client *connection, uint32_t events);
  * LOST: `said` has the reason, or "" if the server closed the connection; the owner must close it. */
 enum ws_client_news ws_client_next(struct ws_client *connection, const uint8_t **out_data, size_t *out_size);
 
-/* Sends the packet as one message. Bytes that the kernel does not take at once are sent later. The function takes
- * the packet's memory (data is then NULL) or leaves it to the caller for reuse. It masks the payload in place, which
- * destroys it. `tag`: for ws_client_unsend. ws_client_next reports errors. Any thread. */
+/* Sends the packet as one message. Bytes that the kernel does not take at once are sent later. The function either
+ * takes the packet's memory, and sets `data` to NULL, or leaves the memory to the caller for reuse. The payload is
+ * masked in place, so the caller must not read it afterwards. `tag` identifies the message for ws_client_unsend.
+ * ws_client_next reports errors. Any thread may call the function. */
 void ws_client_send(struct ws_client *connection, struct packet *packet, uint32_t tag);
 /* True: all bytes have been sent. */
 bool ws_client_is_sent(struct ws_client *connection);
-/* Removes an open connection from epoll until ws_client_take_back. Meanwhile the reading thread waits for its
- * descriptor. */
+/* Removes an open connection from epoll until ws_client_take_back. Meanwhile the reading thread waits for the
+ * connection's descriptor itself. */
 void ws_client_lend(struct ws_client *connection);
 /* Registers the connection with epoll again. False: the system refused, so no more events will come. */
 bool ws_client_take_back(struct ws_client *connection);

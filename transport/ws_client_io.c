@@ -1,9 +1,7 @@
-/* ws_client_io.c: see ws_client_io.h.
- *
- * The sending thread writes to the socket itself if the queue is empty. Bytes that the kernel does not take wait in
- * a queue. The connection's owner writes them when epoll reports that the socket is writable. A large message is
- * sent in fragments. The header of the next fragment overwrites the end of the previous one once that has been sent,
- * so no bytes are copied. */
+/* ws_client_io.c: see ws_client_io.h. The sending thread writes to the socket itself if the queue is empty. Bytes that
+ * the kernel does not take wait in a queue. The connection's owner writes them when epoll reports that the socket is
+ * writable. A large message is sent in fragments. Once a fragment has been sent, the next fragment's header overwrites
+ * its last bytes, so that no payload is copied. */
 #include "ws_client_io.h"
 
 #include <assert.h>
@@ -21,8 +19,8 @@ struct outgoing {
     uint8_t *memory; /* memory of the message; the queue owns it */
     size_t at;       /* start of the unsent bytes of the current frame */
     size_t end;      /* end of the current frame */
-    size_t rest;     /* number of bytes after `end`, which further frames will carry */
-    bool begun;      /* true: some bytes were sent, or a frame was sealed, so the message can no longer be cancelled */
+    size_t rest;     /* number of payload bytes after `end`, which later frames will carry */
+    bool begun; /* true: the message can no longer be cancelled, because some bytes were sent or a frame was masked */
     enum ws_opcode opcode;
     uint32_t tag;
 };
@@ -137,7 +135,7 @@ static bool next_mask(struct ws_client *connection, uint32_t *out_mask) {
     return true;
 }
 
-/* Seals the next frame of the message. False: the system gave no random bytes. */
+/* Masks the message's next frame and writes its header. Returns false if the system gave no random bytes. */
 static bool seal_next(struct ws_client *connection, struct outgoing *outgoing) {
     uint32_t mask;
     if (!next_mask(connection, &mask)) return false;

@@ -1,6 +1,7 @@
-"""host_death_test.py: the host of a pair's leader dies: it sends nothing more, no reset and no refusal. Hosts are network
-namespaces; ZooKeeper has its default tickTime, so the leader's session lives 4 s and more after it. Measured by `./dev bench
-accept_host_death`."""
+"""host_death_test.py: the host of a pair's leader dies and sends nothing more, neither a reset nor a refusal. Hosts are
+network namespaces. ZooKeeper has its default tickTime, so the leader's session lasts at least 4 s after the death. `./dev
+bench accept_host_death` measures the failover.
+"""
 import sys
 import time
 import unittest
@@ -10,7 +11,7 @@ import harness  # noqa: E402  (the path above)
 from netns import missing  # noqa: E402
 from scene import COORDINATORS, NAMES, Scene, zookeeper  # noqa: E402
 
-DELIVERY_WAIT_S = 4  # measured: 2.2 s in the worst case; a client that waits in vain for an answer would need 5 s
+DELIVERY_WAIT_S = 4  # 2.2 s measured in the worst case; 5 s if a client waits in vain for a reply
 PRESENCE = "/tarry/pair/present-0"
 LACK = missing()
 if LACK:

@@ -113,7 +113,9 @@ class Network:
         return f"ws://{self.address(name)}:{port}"
 
     def prefix(self, name):
-        """Returns the prefix that runs a command on that host, and ends it together with this process."""
+        """Returns the words to put before a command. They run the command on that host, and kill it when the calling thread
+        ends.
+        """
         return ["setpriv", "--pdeathsig", "KILL", "nsenter", f"--net={self.holders[name].path}"]
 
     def enter(self, name):

@@ -40,7 +40,7 @@ QUICK_CHECKS = ("early", "after_ack", "after_cancel", "twice", "shrunk")
 
 
 class Story:
-    """The events, with seconds since the beginning."""
+    """List of the events of a run, each with its time in seconds since the start."""
 
     def __init__(self, path):
         self.start = time.monotonic()
@@ -95,7 +95,7 @@ class Chapter:
         return self.load.ledger
 
     def complaints(self):
-        """Returns complaints about the deliveries since the last round. `finish` checks everything."""
+        """Returns complaints about the deliveries since the last round. `finish` checks all deliveries."""
         part = Ledger()
         part.__dict__.update(self.ledger.__dict__)
         count = len(self.ledger.deliveries)
@@ -138,7 +138,7 @@ class Rounds:
     def __init__(self, scene, seed, chapter_rounds, only, pace_s):
         self.scene, self.seed, self.chapter_rounds, self.only, self.pace_s = scene, seed, chapter_rounds, only, pace_s
         self.drawn = {}
-        self.stillness, self.judged, self.unjudged = Stillness(), 0, 0  # numbers of rounds in which no node had a reason to take over, with and without a judgement
+        self.stillness, self.judged, self.unjudged = Stillness(), 0, 0  # judged, unjudged: rounds without a reason for a takeover, in which an unneeded takeover was checked for, or not
         self.done = self.deliveries = self.scheduled = self.acks = self.tails = 0
         self.seen_tails = set()
 
@@ -192,7 +192,7 @@ class Rounds:
                 self.scene.pause(rng.choice((0, 0, rng.uniform(0, 1.5))))
             self.scene.pause(rng.uniform(*rng.choice(HOLD_S)))
             for trouble in sorted(rng.sample(troubles, len(troubles)), key=lambda trouble: trouble.name in RECORD):
-                trouble.mend()  # an operator writes the record once everything else works again
+                trouble.mend()  # the pair's record comes last: an operator writes it once all else works
             story.tell("---- mended")
             leader, _ = self.scene.roles()
             settled = time.monotonic()
@@ -254,7 +254,9 @@ class Rounds:
         return wrong + self.judge_tails(paths, aside, chapter)
 
     def read_tails(self, path, tails, chapter):
-        """Returns acknowledged facts that were cut off nevertheless: fact → tail."""
+        """Finds acknowledged facts in quarantined tails, which were cut off the log. Returns a dict from fact to the name of
+        its tail.
+        """
         found = {}
         for name in [tail["name"] for tail in tails if (path, tail["name"]) not in self.seen_tails]:
             self.seen_tails.add((path, name))
@@ -264,8 +266,8 @@ class Rounds:
         return found
 
     def judge_tails(self, paths, aside, chapter):
-        """Such a fact must have been decided again, and be in the log, or in the log of the node that did not begin with a
-        snapshot.
+        """Complains about acknowledged facts in tails that neither log has: each must have been decided again. The log of a
+        node that began with a snapshot may lack them.
         """
         missing = set(aside)
         for path in paths:
@@ -292,7 +294,9 @@ class Result:
 
 def play(count, seed, chapter_rounds=10, only=(), is_loopback=False, path=None, weakness=None, more=(), coordinator="zookeeper",
          pace_s=0.1):
-    """`path`: a file for the whole story, or None. `weakness`: see Scene. `more`: options of both brokers."""
+    """Plays `count` rounds. `path`: file for all events, or None. `weakness`: passed to Scene. `more`: options of both
+    brokers.
+    """
     story = Story(path)
     options = {"lack": lambda: "asked for the loopback device"} if is_loopback else {}
     scene = Scene(story, (*QUICK, *more), weakness=weakness, coordinator=coordinator, **options)

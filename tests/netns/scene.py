@@ -31,11 +31,12 @@ NAMES = ("a", "b")
 # kind → (what is missing on this machine, its server, its port)
 COORDINATORS = {"zookeeper": (zookeeper.missing, zookeeper.ZooKeeper, 2181), "etcd": (etcd.missing, etcd.Etcd, 2379)}
 QUICK = ("--failover-after", "700ms", "--solo-after", "1500ms")
-# Segments that soon fill up, and are archived and retired: a node that comes back late begins with a snapshot.
+# Options for small segments, which soon fill up and are archived and retired. A node that comes back late then needs a
+# snapshot.
 SMALL = ("--segment-size", "1MiB", "--retain-log-size", "1MiB")
 SETTLE_WAIT_S = int(os.environ.get("TARRY_PAIR_SETTLE_S", "90"))  # time limit in seconds; set it higher on a busy machine
 POLL_S = 0.2
-RECORD = "/tarry/pair/record"  # path of the record below `Server.url()`
+RECORD = "/tarry/pair/record"  # path of the pair's record at the coordinator, below Server.url()
 STOP_WAIT_S = 20
 WRITE_WAIT_S = 4  # seconds in which a leader must be found before the scene reports that there is none
 CLIENT_TIMEOUT = "300s"  # longer than any round takes, so that clients wait until its end
@@ -173,7 +174,7 @@ class Scene:
         return is_running
 
     def hang_disk(self, name):
-        """From now on, no sync of its log returns."""
+        """Makes all further syncs of the node's log hang until free_disk."""
         self.story.tell(f"the disk of {name} hangs")
         self.disks[name].arm(self.disks[name].matched + 1, FOR_EVER)
 
@@ -258,7 +259,9 @@ class Scene:
         self.server.delete_entry(RECORD)
 
     def age_record(self):
-        """Makes both nodes promise a later epoch than the oldest saved record's. Call while all is well."""
+        """Saves the pair's record, and makes both nodes promise later epochs than the saved one. Call it while both nodes run
+        normally.
+        """
         self.roles()
         self.save_record()
         while len(self.records) < 2:
@@ -267,7 +270,9 @@ class Scene:
             self.save_record()
 
     def put_record_back(self):
-        """Sets the record back to the epoch before the one that both nodes have promised."""
+        """Writes the oldest saved record of the pair, whose epoch is earlier than the one that both nodes promised (see
+        age_record).
+        """
         epoch, text = self.records[0]
         self.story.tell(f"the record is put back to that of epoch {epoch}")
         self.server.write_entry(RECORD, text)
@@ -334,7 +339,9 @@ class Scene:
 
     @staticmethod
     def last_leader(status):
-        """Returns the leader; of two leaders, the later one; without a leader, the node that has most of the log."""
+        """Returns the name of the leader. If both nodes say that they lead, returns the one with the later epoch. If neither
+        leads, returns the node that has most of the log.
+        """
         return max(NAMES, key=lambda name: (status[name]["role"] == "primary", status[name]["epoch"], status[name]["durable"]))
 
     def leaders(self):

@@ -1,14 +1,13 @@
-"""trouble.py: the troubles of a pair. Each is a generator that causes the trouble, yields, and repairs it. `leader` is the
-node that leads when it begins. If another trouble came in between (a frozen broker is killed, a killed one started again),
-it repairs what remains. All random choices use the round's own random numbers.
+"""trouble.py: the troubles of a pair. Each trouble is a generator: it causes the trouble, yields, and repairs it. `leader`:
+the node that leads when the trouble begins. Two troubles may overlap, so a repair tolerates a broker that the other trouble
+has killed or started again. All random choices use the round's own random numbers.
 """
 import itertools
 
 from scene import Unsettled
 
-# Troubles that alone are no reason to depose a healthy leader: anything that happens to the follower or the coordinator
-# (F-13, F-30), a stall of both nodes (F-31a), one cut link of three (F-31c), a record that is lost or older than both
-# nodes know (F-31b).
+# Names of troubles that alone are no reason to depose a healthy leader: failures of the follower or the coordinator
+# (F-13, F-30); a stall of both nodes (F-31a); one cut link of three (F-31c); a lost or old record of the pair (F-31b).
 NO_REASONS = {
     "stall follower", "stall both", "SIGSTOP follower", "SIGKILL follower", "SIGKILL follower and start", "SIGTERM follower",
     "isolate follower", "slow follower", "hung disk follower", "SIGKILL coordinator", "SIGSTOP coordinator", "isolate zk", "slow zk",
@@ -18,7 +17,7 @@ NO_REASONS = {
 RECORD = {"record lost", "record rolled back"}
 # Troubles whose repair needs a running coordinator; only one of them at a time.
 NOT_WITH_RECORD = RECORD | {"SIGKILL coordinator", "SIGSTOP coordinator", "isolate zk", "slow zk"}
-HUNG_LEADS_S = 20  # LEADER_DISK_HUNG_MS of broker/replication/leader_half.h, and a failover on a busy machine
+HUNG_LEADS_S = 20  # LEADER_DISK_HUNG_MS (broker/replication/leader_half.h), and the time of a failover on a busy machine
 
 
 def kill(scene, name, _rng):
@@ -78,7 +77,9 @@ def hang_disk(scene, name, _rng):
 
 
 def hang_disk_for_long(scene, name, other, _rng):
-    """F-31a: the follower, which has everything, must take over. Any other trouble at the same time prevents it."""
+    """F-31a: the leader's disk hangs, so the in-sync follower must take over. The takeover is not checked if another trouble
+    happens at the same time.
+    """
     epoch = scene.epoch() if scene.is_alone else 0
     scene.hang_disk(name)
     yield
@@ -88,7 +89,9 @@ def hang_disk_for_long(scene, name, other, _rng):
 
 
 def break_record(scene, strike, _rng):
-    """F-31b: the leader continues, no node claims leadership because of it, and an operator has the record written again."""
+    """F-31b: the pair's record is broken. The leader continues, no node claims leadership because of the broken record, and an
+    operator writes the record again.
+    """
     before = scene.leaders()
     strike()
     yield

@@ -91,7 +91,7 @@ class TwoHosts(unittest.TestCase):
         self.assertRegex(said, sentence)
 
     def page(self, path, address=ADDRESSES[0], ca="/etc/tarry/tls/ca.crt"):
-        """Returns the first line of the answer to a client without credentials; b"": no answer."""
+        """Sends a GET request without credentials. Returns the first line of the broker's reply; an empty value: no reply."""
         with self.inside("shop"), socket.create_connection((address, PORT), WAIT_S) as peer:
             if ca:
                 peer = ssl.create_default_context(cafile=self.shop.there(ca)).wrap_socket(peer, server_hostname=address)

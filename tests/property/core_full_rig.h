@@ -38,7 +38,7 @@ struct rig {
     struct tally tally;                /* tally of all records in the index */
     Tarry__QueuePut *queue;            /* the index's only queue */
     Tarry__JobPut *jobs[JOBS_MAX];     /* jobs of the index; NULL: none */
-    struct core_window *windows;       /* windows that the core asked for */
+    struct core_window *windows;       /* windows (ranges of a line by due time) that the core asked to load */
     size_t window_count, window_capacity;
     struct core_page *pages;
     size_t page_count, page_capacity;
@@ -48,7 +48,7 @@ struct rig {
     size_t lease_count, lease_capacity;
     uint64_t producer, sequence;
     Tarry__Code code; /* code of the core's last reply */
-    uint64_t buried;  /* number of records of this kind so far, like `given_back` */
+    uint64_t buried;  /* number of records with CAUSE_BURIED (a task became a dead letter) */
     uint64_t given_back;
     size_t key_size; /* size of the keys of new tasks; RIG_ANY: random */
 };
@@ -56,7 +56,8 @@ struct rig {
 
 void rig_init(struct rig *rig, uint64_t seed, size_t key_size);
 void rig_deinit(struct rig *rig);
-/* Steps the core with the event at rig->now, and with the facts that it needs. Frames become durable at once. */
+/* Steps the core with the event at rig->now. Passes the rows of the index that the core needs. Frames become durable at
+ * once. */
 void rig_step(struct rig *rig, struct core_event *event);
 void rig_tick(struct rig *rig);
 /* Advances the time and runs all timers up to then. */

@@ -23,7 +23,7 @@ struct fx {
     /* Number of frames that were passed to the index for retirement and are not retired yet; invalid after a crash. */
     size_t retiring;
     uint64_t seed;
-    struct line walked; /* line of an interrupted walk by windows */
+    struct line walked; /* line that an interrupted series of window reads has visited in part */
     struct due stopped; /* point of the interruption; the next walk may continue there, whatever was committed since */
     bool is_unread;     /* true: key filters may still be unread */
     bool is_counting;   /* true: the calendar may still be under construction */

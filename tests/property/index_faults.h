@@ -15,7 +15,7 @@ enum fault {
     FAULT_MAP_FULL, /* a put returns that the map is full */
     FAULT_NO_SPACE, /* a commit returns that the disk is full */
     FAULT_FLIPPED,  /* a value that was read has a flipped bit */
-    FAULT_SHORT,    /* a value that was read is shorter than its seal */
+    FAULT_SHORT,    /* a value that was read has fewer bytes than a seal (checksum) */
     /* A value has one byte too many and a correct seal; only a defect or another version writes such a value. */
     FAULT_LONGER,
     FAULT_EMPTY,   /* a value is empty under a correct seal */

@@ -5,7 +5,7 @@
 #include "index.h"
 
 #define WORLD_QUEUES 4
-#define WORLD_BRIEF 4 /* place whose queue is deleted when it is empty; then another queue takes the place */
+#define WORLD_BRIEF 4 /* place whose queue is deleted once it is empty; a new queue takes the same place later */
 #define WORLD_TASKS_MAX 20000
 #define WORLD_PRODUCERS 4
 
@@ -13,7 +13,7 @@ enum world_state { WORLD_ABSENT, WORLD_HERE, WORLD_ENDED };
 
 struct world_task {
     enum world_state state;
-    struct row row; /* its key and reason point to the fields below */
+    struct row row; /* the row's key and reason point to `key` and `reason` below */
     char key[24];
     char reason[8];
 };
@@ -53,7 +53,8 @@ struct world {
     uint64_t *sorted; /* result of the last world_sorted */
 };
 
-#define WORLD_BLOB_SIZE 40 /* size in bytes; larger than BLOB_SWEPT_MAX, while WORLD_BLOB_SMALL is smaller */
+#define WORLD_BLOB_SIZE                                                                                                \
+    40 /* size of a large content in bytes; BLOB_SWEPT_MAX lies between WORLD_BLOB_SMALL and this size */
 #define WORLD_BLOB_SMALL 24
 
 void world_init(struct world *world, uint64_t seed);
@@ -69,8 +70,8 @@ int world_absorb(const struct world *world, size_t i, struct index *index);
  * `position`; 0: none. */
 uint32_t world_blob_size(uint64_t position);
 void world_blob(uint64_t position, uint8_t out[WORLD_BLOB_SIZE]);
-/* Passes the oldest `count` frames, which must be committed, to the index for retirement. world_retired then drops
- * them. */
+/* Passes the oldest `count` frames, which must be committed, to the index for retirement. Call world_retired
+ * afterwards: it commits the retirement and drops these frames from the model. */
 int world_retire(struct world *world, size_t count, struct index *index);
 int world_retired(struct world *world, size_t count, struct index *index);
 /* Returns the ids of tasks that `match` accepts, ordered by (due, id); valid until the next call. */

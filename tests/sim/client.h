@@ -58,7 +58,7 @@ struct client {
     /* true: a session for several consumers within the broker, as gateways have it (core.h); its lane never breaks */
     bool pooled;
     bool bound;      /* pooled session whose consumers are connections of the broker's process */
-    bool mover;      /* set for a pooled session: it gets due tasks of queues with lease_before_due */
+    bool mover;      /* pooled session: true if it gets due tasks of queues with lease_before_due */
     bool sharer;     /* set for a pooled session: it gets due tasks of queues with groups */
     uint32_t credit; /* pooled session: maximum number of tasks in each delivery */
     struct held held[CLIENT_HELD_MAX];

@@ -94,8 +94,8 @@ const struct flat_task *flat_live(const struct flat *flat, uint32_t queue, const
 const struct flat_task *flat_dead(const struct flat *flat, uint32_t queue, const void *key, size_t key_size);
 /* Returns the task with the key that ended last, or NULL. */
 const struct flat_task *flat_ended(const struct flat *flat, uint32_t queue, const void *key, size_t key_size);
-/* Returns the queue with this number: the queue of a live task, or of a task that ended before another queue took the
- * place. */
+/* Returns the queue of a live task, or of a task that ended before the queue was deleted and its place reused. `number`
+ * is the task's queue number. */
 static inline const struct flat_queue *flat_queue_of(const struct flat *flat, uint32_t number) {
     return &flat->queues[queue_place(number)];
 }

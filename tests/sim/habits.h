@@ -21,9 +21,10 @@ struct habits {
     bool redacts;
     bool deletes; /* true: clients also use queues without consumers: they schedule to them, purge them, delete them and
                      replace them by others */
-    bool early;   /* true: one queue has lease_before_due, and a mover exists */
-    bool early_set;  /* a client has sent the request that sets lease_before_due */
-    bool groups;     /* true: the queue topic_queue has groups, and a sharer exists */
+    bool early;   /* true: one queue has lease_before_due, and a mover (a session that gets its due tasks) exists */
+    bool early_set; /* a client has sent the request that sets lease_before_due */
+    bool groups; /* true: the queue topic_queue has groups, and a sharer exists, which leases its due tasks and has them
+                    shared */
     bool groups_set; /* a client has sent the request that makes the groups */
     bool defines;    /* true: clients set and delete definitions */
     bool herds;      /* true: clients set the spread of queues, and the policy for overdue tasks after an outage */
@@ -32,8 +33,7 @@ struct habits {
     bool recurs;     /* true: clients set, pause, trigger and delete recurrences */
     bool looks, repeats, leaves, crashes, short_leases, long_leases, half_dead;
     bool pools;    /* true: some sessions are pools of several consumers */
-    bool one_line; /* true: all tasks have the same queue, base and priority, so that a single line has all near and far
-                      tasks */
+    bool one_line; /* true: all tasks have the same queue, time base and priority, so they all wait in one line */
     bool over;     /* true: the calm phase has begun, in which clients start nothing new */
 };
 

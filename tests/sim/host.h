@@ -69,8 +69,8 @@ struct frame_note { /* copy of an appended frame, kept outside of the log */
 };
 
 struct asked {                            /* a request or another event for which the core needs rows of the index */
-    struct engine_request engine_request; /* first member, because engine_request.h gets only a pointer to it; a call, a
-                                             page or the item of a window */
+    struct engine_request engine_request; /* first member, because engine_request.h gets only a pointer to it; its item
+                                             is a client's call, a result page or a window */
     struct window_rows rows;              /* rows of a window */
     struct core_window window;
     struct core_page page;
@@ -78,7 +78,7 @@ struct asked {                            /* a request or another event for whic
     bool has_recurred; /* true: a recurrence fell due after the call arrived */
     struct client *client;
     struct request *request;
-    uint64_t arrived_ns; /* of a call: true time at which it reached the machine */
+    uint64_t arrived_ns; /* true time at which a client's call reached this machine */
     size_t known;        /* number of acknowledged frames at the time when the call arrived (truth.h) */
     size_t proved;       /* number of acknowledged frames that a follower's reply must show (node_proved) */
 };
@@ -88,14 +88,14 @@ struct batch {              /* the effects of one or more steps, which wait for 
     struct arena arena;
     struct core_effects effects;
     struct batch *next;
-    uint64_t end;    /* log position after the batch; 0: a batch of a follower, which depends on the committed position
-                        instead */
+    uint64_t
+        end; /* log position after the batch; 0: a follower's batch, which depends on the committed position instead */
     bool reads_late; /* true: the contents of the batch's deliveries are read when the deliveries may leave */
 };
 
 struct lane {
     struct lane_state state;
-    struct client *client; /* client of the current connection, or of the last one */
+    struct client *client; /* client of the lane's connection, or of its last connection */
     struct sent *sent;     /* the delivery that the connection is sending; NULL: none */
 };
 
@@ -154,22 +154,23 @@ struct host {
     bool awaits_batch;     /* true: the core's turn has stopped, because it waits for a free batch */
     bool turn_comes;       /* true: an event is scheduled in which the waiting turn continues */
     struct index_schedule index_schedule;
-    uint64_t filter_id_end; /* tasks of the index with ids below this one are in the key filter */
+    uint64_t filter_id_end; /* the key filter contains the keys of all tasks of the index with smaller ids */
     bool flushing;
     struct group_commit group;
     uint64_t sync_since_ns; /* time at which the running sync began; 0: no sync runs */
-    uint64_t
-        sync_stood_ns; /* time within the running sync in which the process was stopped; see HUNG_DISK_LOOK_COUNTS_MS */
-    bool sync_held;    /* true: a story prevents every sync from ending */
-    bool sync_due;     /* true: a group commit waits for the sync that the story prevents */
-    bool indexing;     /* true: an event is scheduled in which the indexer runs */
+    uint64_t sync_stood_ns; /* time in ns that the process was stopped during the running sync, less the part that a
+                               sync's duration includes (HUNG_DISK_LOOK_COUNTS_MS) */
+    bool sync_held;         /* true: a story prevents every sync from ending */
+    bool sync_due;          /* true: a group commit waits for the sync that the story prevents */
+    bool indexing;          /* true: an event is scheduled in which the indexer runs */
     bool index_held;
     bool archiving;
     bool delivery_sender_comes;
     struct retention retention;
     struct erasure erasure;
-    size_t slice_count; /* number of redactions of the table whose contents are being erased */
-    uint64_t archived;  /* position up to which this process has archived the log */
+    size_t
+        slice_count; /* number of redactions whose contents are being erased; they are the first of table.redactions */
+    uint64_t archived; /* position up to which this process has archived the log */
     struct release_gate gate;
     struct release_subscriber subscribers[HOST_SUBSCRIBERS];
     struct parcel *parcels;    /* deliveries that wait to leave, oldest first */
@@ -184,18 +185,22 @@ struct host {
     struct table table; /* the model index on the disk: it survives every crash */
     struct flat head;   /* state after all appended frames; of a follower: after all applied frames */
     struct ledger_origin origins[FLAT_TASKS_MAX]; /* facts about each task as of `head`, indexed by the task's id */
-    uint64_t given_out[FLAT_TASKS_MAX]; /* by task id: position of the lease whose delivery this run's core sent last */
+    uint64_t given_out[FLAT_TASKS_MAX]; /* by task id: log position of the lease in the newest delivery that the core
+                                           decided since the last start */
     struct watch watch;
     uint64_t archive_end;             /* durable end of the archive */
     bool archive_has[FLAT_TASKS_MAX]; /* by task id: true if the archive has the task's content */
     struct frame_note *frames;
     size_t frame_count;
     size_t frame_capacity;
-    uint64_t promised;        /* log position on which replies and deliveries that have left depend */
+    uint64_t promised;        /* largest log position on which a reply or a delivery that has left depends */
     uint64_t noted_boot;      /* number of the boot in which noted_steady_ns is valid */
-    uint64_t noted_steady_ns; /* steady time at BOOTTIME zero of that boot (shell/process/clock.h) */
-    uint64_t stood_before_ns; /* time for which the wall time had not advanced at the last start */
-    uint64_t stood_wall_ns;   /* wall time of the broker at the last start, if it had stopped then */
+    uint64_t noted_steady_ns; /* steady time at the beginning of boot `noted_boot`, where BOOTTIME is 0; see
+                                 shell/process/clock.h */
+    uint64_t stood_before_ns; /* time for which the wall time had not advanced when the log's last frame before the
+                                 start was decided */
+    uint64_t stood_wall_ns;   /* broker's wall time at the last start; stood_before_ns counts while the wall time still
+                                 has this value */
     uint64_t steps;
     uint32_t starts;
     uint32_t refusals;
@@ -252,20 +257,21 @@ uint64_t host_from_ns(struct world *world);
 /* Notes that the process stops (or the machine sleeps), and that it runs again. */
 void host_stands_still(struct world *world);
 void host_goes_on(struct world *world);
-/* Returns the time as of which queries are answered. A follower's clock may be behind its leader's log. */
+/* Returns the time that the core uses to answer queries now. A follower's clock may be behind its leader's log, so the
+ * log's time counts if it is later. */
 struct instant host_answers_at(struct world *world);
 
 /* ---- of a pair (node.h) */
-/* Puts a batch into the release gate. `question`: number of the follower's question that confirms a batch without
- * frames (R3). */
+/* Puts a batch into the release gate. A batch without frames is confirmed by the follower's question with the number
+ * `question` (R3). */
 void host_enter(struct world *world, struct batch *batch, uint64_t question);
 /* Releases the replies and deliveries that may leave. Returns false if the disk failed, which ends the broker's life.
  */
 bool host_release(struct world *world, bool *out_has_left);
 /* Drops all waiting replies and deliveries. */
 void host_drop_waiting(struct host *host);
-/* Returns whether this run leased the task ahead of time and has not sent it yet, so that all answers show it as
- * waiting (core/ahead.h). */
+/* Returns whether this run leased the task ahead of time and has not sent its delivery yet. All answers show such a
+ * task as waiting (core/ahead.h). */
 bool host_holds_back(const struct world *world, const struct row *row);
 /* Sends a delivery of a lease ahead of time (core_delivery.departs). It waits only until its own leases are durable. */
 void host_depart(struct world *world, const struct core_delivery *delivery);
@@ -283,14 +289,15 @@ void host_turn(struct world *world);
 /* Puts the item into the inbox with the present time as its time of receipt, unless it has one, and runs the core's
  * turn. */
 void host_take(struct world *world, struct item *item);
-/* Steps the core with the event that begins or ends its run. */
+/* Steps the core with `event`, which begins or ends the core's run. */
 void host_begin_run(struct world *world, struct core_event event);
-/* Sends the core an event of the lane after a short time, unless another session has the lane by then. */
+/* Sends the core an event of the lane after a short time. Drops the event if another session has the lane at that time.
+ */
 void host_post(struct world *world, const struct lane *lane, const struct core_event *event);
 void host_wake(struct world *world); /* schedules the next wake-up */
 /* Passes the current batch on to the group commit (TURN_FLUSH). */
 void host_flush(struct world *world);
-/* Handle the effects TURN_TAKE, TURN_REFUSE and TURN_DROP for all items except events of lanes. */
+/* Carry out TURN_TAKE, TURN_REFUSE and TURN_DROP for an item. Events of lanes are carried out elsewhere. */
 void host_take_asked(struct world *world, struct asked *asked);
 void host_refuse_asked(struct world *world, struct asked *asked);
 void host_drop_asked(struct world *world, struct asked *asked);
@@ -314,7 +321,8 @@ bool host_redacts(const Tarry__Request *request);
 /* Searches for the contents that the redaction concerns. Afterwards the request returns to the core. */
 void host_locate_later(struct world *world, struct asked *asked);
 void host_erase_later(struct world *world);
-/* Ends the running erasure. A cut of the log waits for it, as log_erase_begin does in another thread. */
+/* Ends the running erasure. Must be called before a cut of the log, which in the product waits for the erasing thread
+ * (log_erase_begin). */
 void host_erase_through(struct world *world);
 void host_check_erased(struct world *world);
 void host_lane_effect(struct world *world, const struct core_lane *lane);

@@ -1,17 +1,16 @@
-/* laws.h: the promises, checked on every record, whichever node decided it. A decision that is wrong but consistent
- * would satisfy the core and the naive model, because they read the same records. These laws depend on neither of them.
- */
+/* laws.h: the promises, checked on every record, whichever node decided it. The core and the naive model read the same
+ * records, so neither would notice a wrong but consistent decision. These laws depend on neither of them. */
 #ifndef TARRY_TESTS_SIM_LAWS_H
 #define TARRY_TESTS_SIM_LAWS_H
 
 #include "flat.h"
 
-/* What the judgement of an outage demands of a task before it may be leased (broker/core/overdue.h). */
+/* How the broker must treat an overdue task after an outage (broker/core/overdue.h). */
 enum fate { FATE_NONE, FATE_EXPIRED, FATE_DEAD, FATE_SPREAD };
 /* Returns what one judgement demands of the task. */
 enum fate fate_by(const Tarry__Overdue *overdue, const struct row *row);
-/* Returns what the recorded judgements of the task's queue demand of the task. `*out`: the judgement that concerns it.
- */
+/* Returns how the recorded outages of the task's queue require the broker to treat the task. `*out`: the outage that
+ * concerns the task. */
 enum fate fate_of(const struct flat *flat, const struct row *row, const Tarry__Overdue **out);
 /* Returns the time to which the judgement spreads the task. */
 uint64_t spread_to(const Tarry__Overdue *overdue, const struct row *row);

@@ -10,7 +10,8 @@ struct world;
 struct client;
 struct frame_note;
 
-/* Predicted reply to a commit with a single operation, or to a Get, as of its last execution at one node. */
+/* Predicted reply to a commit with a single operation, or to a Get. If a node executes the request again, the
+ * prediction is renewed. */
 struct prediction {
     bool predicted;
     uint32_t executions;   /* number of executions of a Get */
@@ -47,7 +48,7 @@ struct ledger_task {     /* what is known about a task outside of the broker */
     uint32_t token_epoch;
     uint64_t token_position; /* FENCE-1: position of the latest lease whose delivery left */
     uint64_t left_ns;        /* true time at which the latest lease's delivery first left */
-    uint64_t jumped_ns;      /* value that world.steady_jumped_ns had at `left_ns` */
+    uint64_t jumped_ns;      /* world.steady_jumped_ns at the time `left_ns` */
     uint64_t deadline_ms;    /* deadline of the lease, as the broker sent it to the consumer */
     uint64_t lasts_ns;       /* time from the delivery to the lease's deadline */
 };
@@ -55,11 +56,11 @@ struct ledger_task {     /* what is known about a task outside of the broker */
 struct ledger_origin {    /* facts about a task in the log that only the simulator knows */
     uint64_t received_ns; /* true time at which the broker took the request that set the due time; 0: not known */
     uint64_t due_ms;      /* this field and the next two are valid if received_ns is set */
-    uint64_t jumped_ns;   /* value that world.steady_jumped_ns had at `received_ns` */
+    uint64_t jumped_ns;   /* world.steady_jumped_ns at the time `received_ns` */
     uint64_t delay_ns;
     const struct core_content *content; /* the content as the client sent it */
 };
-struct ledger_news { /* new value of a ledger_origin, which comes with a frame */
+struct ledger_news { /* new value of a task's ledger_origin, stored with the frame that changed it */
     uint64_t id;
     struct ledger_origin origin;
 };

@@ -26,7 +26,7 @@ struct link {      /* state of a client's link */
     bool cut_down; /* messages from the broker are lost */
 };
 
-struct answer { /* the reply to a query or to a commit, of which one member is set */
+struct answer { /* reply to a query or to a commit; the unused member is NULL */
     const Tarry__Reply *reply;
     const Tarry__CommitReply *commit;
     const uint8_t *packed; /* packed reply to a commit */
@@ -43,8 +43,8 @@ struct delivered { /* a delivery as a consumer receives it */
 };
 
 #define NETWORK_ANY_LIFE UINT64_MAX
-/* Sends a message to the other node of a pair: `run` receives it in that node's thread (node_post), unless that host
- * has been restarted meanwhile (`life`). */
+/* Sends a message to the other node of a pair. `run` receives it in that node's thread (node_post). The message is lost
+ * if the receiving host's life number is no longer `life`, because the host was restarted. */
 void network_between(struct world *world, uint32_t to, void (*run)(struct world *world, void *argument), void *message,
                      uint64_t life);
 void network_request(struct world *world, struct client *client, struct request *request);

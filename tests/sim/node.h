@@ -37,10 +37,10 @@ struct node_message { /* a question or an answer that one node sends to the othe
     uint64_t number;
     Tarry__Follow question;
     Tarry__FollowReply answer;
-    bool is_early;                   /* true: the refusal is temporary */
-    uint64_t asked_ns;               /* BOOTTIME of the asking node when it sent the question */
-    size_t acknowledged;             /* number of frames that were acknowledged when the question was sent (truth.h) */
-    size_t covered;                  /* number of the answering node's frames that end at or below answer.known */
+    bool is_early;       /* true: the refusal is temporary */
+    uint64_t asked_ns;   /* BOOTTIME of the asking node when it sent the question */
+    size_t acknowledged; /* number of frames that were acknowledged when the question was sent (truth.h) */
+    size_t covered;      /* number of the answering node's frames that end at or below log position answer.known */
     const struct frame_note *frames; /* notes about the frames in the answer (host.h) */
     size_t frame_count;
 };
@@ -52,8 +52,8 @@ struct node_item { /* an item in the queue of the pair's thread */
     struct node_item *next;
 };
 
-/* One of the latest replies of the leader, with the number of frames that had been acknowledged when the node sent its
- * question. */
+/* Note of one of the leader's latest replies: the time of the question, and the number of frames acknowledged at that
+ * time. */
 #define NODE_WORDS 64u
 struct node_word {
     uint64_t asked_ns;
@@ -61,7 +61,7 @@ struct node_word {
 };
 
 struct node_leading {
-    struct leader_half half; /* the product's decisions of a leader; its member `held` is a node_message */
+    struct leader_half half; /* the product's code that decides for a leader; a held question is a node_message */
     struct batch *incoming;  /* durable batches, oldest first, that the pair's thread has not handled yet */
     uint64_t left_ns;        /* time at which the last reply or delivery left */
     const uint8_t *requester;
@@ -71,8 +71,8 @@ struct node_following {
     struct follower_half half;
     uint64_t number;              /* number of the newest question that the node has sent */
     uint64_t probe;               /* number of the newest probe that the node has sent */
-    uint64_t probed_ns, heard_ns; /* used by checks: the time of the newest probe; the time of the leader's last
-                                     message, or the start of the node's timeout */
+    uint64_t probed_ns, heard_ns; /* time of the newest probe; time of the leader's last message, or of the last time at
+                                     which the node overslept (for checks) */
     struct leader_clock clock;
     uint8_t leader[MEMBER_ID_SIZE];
     struct freshness fresh;
@@ -86,13 +86,13 @@ struct node {
     uint8_t cluster[CLUSTER_ID_SIZE];
     uint8_t member[MEMBER_ID_SIZE];
     bool joins;      /* true: the node was started with --follow */
-    bool may_refuse; /* true: a story or a fault allows the node to refuse its work */
+    bool may_refuse; /* true: a story or a fault allows node_refuse, which ends the node */
     uint64_t cuts;   /* number of cuts of the log; the following members are counters too */
     uint64_t deposed;
     uint64_t promoted;
     uint64_t snapshots;
 
-    /* State of the node that outlives one life and ends with the next start. */
+    /* State of the node that survives the end of the process, until the next start. */
     bool fetching;        /* true: the start waits for a snapshot */
     bool fetched;         /* true: the snapshot has arrived, so the start can continue */
     uint64_t fetch;       /* number of the present fetch of a snapshot; events of an earlier fetch are ignored */
@@ -112,8 +112,8 @@ struct node {
     struct silence silence; /* state of the check whether the other node is silent */
     struct summons summons;
     uint64_t overslept_ns; /* time at which the node last noticed that its process had been stopped */
-    uint64_t handed_ns; /* time at which the node was last handing over, or at which its disk last hung; afterwards the
-                           other node may lead */
+    uint64_t handed_ns; /* time at which the node last handed over, or at which its disk last hung; after either event
+                           the other node may lead */
     uint64_t alarm_ns;
     struct node_item *items, **items_last;
     struct node_leading leading;
@@ -139,33 +139,34 @@ void node_wipe(struct world *world); /* gives the node a new, empty disk; the no
 void node_unmake(struct world *world);
 /* ---- node_laws.c */
 struct core_reply;
-/* Stores a reply of the leader. TRUE-1: the position in the reply covers everything that was acknowledged when the
- * question was sent. */
+/* Stores a reply of the leader. TRUE-1: checks that the reply's log position covers all frames that were acknowledged
+ * when the node sent its question. */
 void node_take_word(struct world *world, const struct node_message *message);
-/* Returns how many frames had been acknowledged when the node sent the question whose reply now proves the age of its
- * state. */
+/* Returns the number of frames that this node's state certainly includes. They were acknowledged when the node sent a
+ * question, and the leader's reply to this question has arrived. */
 size_t node_proved(struct world *world);
-/* TRUE-1: checks that a follower's answer is no older than it could prove, and that it shows the position that the
- * question requires. `known` is the number of frames acknowledged when the question arrived. `proved` is node_proved at
- * that time: tarryd decides about a question before the core reads, so replies of the leader that arrive later do not
- * count. */
+/* TRUE-1: checks two things of a follower's answer. It is as fresh as the follower could prove, and it includes the log
+ * position that the question requires. `known`: number of frames acknowledged when the question arrived. `proved`:
+ * node_proved at that time. Later replies of the leader do not count, because tarryd decides about a question before
+ * the core reads. */
 void node_check_fresh(struct world *world, const struct core_reply *reply, size_t known, size_t proved);
 /* ---- called by host*.c */
 /* Begins to follow, after recovery. Returns false if the node refused; the host has the reason. */
 bool node_start(struct world *world);
-/* Returns false if the node needs a snapshot, which is then fetched; the next start continues. Call it before recovery.
- */
+/* Returns false if the node needs a snapshot. The node then fetches the snapshot and starts again. Call this function
+ * before recovery. */
 bool node_has_snapshot(struct world *world);
 /* Ends the process while it waits for a snapshot. */
 void node_stop_fetching(struct node *node);
 void node_end(struct world *world);
-/* Returns OK if the node handles such a request; otherwise the code of the refusal. */
+/* Returns OK if the node handles the request in its present role; otherwise the code of the refusal. */
 Tarry__Code node_admits(const struct node *node, const Tarry__Request *request);
 void node_written(struct world *world, uint64_t position);
 /* Gives the node the batches that have just become durable. */
 void node_durable(struct world *world, struct batch *batches);
-/* Called in the core's turn. node_apply applies committed frames if that is possible now; node_lead ends the applying,
- * because this node leads; node_paused reports that everything decided before the pause is committed. */
+/* The next three functions are called in the core's turn. node_apply applies committed frames if that is possible now.
+ * node_lead stops applying frames, because this node leads. node_paused reports that all decisions before the pause are
+ * committed. */
 void node_apply(struct world *world);
 void node_lead(struct world *world);
 void node_paused(struct world *world, uint64_t position);
@@ -209,7 +210,7 @@ void lead_question(struct world *world, void *message);
 void lead_forget_question(struct world *world);
 void lead_go_on(struct world *world);
 void lead_give_up(struct world *world);
-/* Makes the core log whether this node serves alone, once the core decides. */
+/* Makes the core record whether this node serves alone, if the log does not say so already. */
 void lead_record_alone(struct world *world);
 void lead_end(struct world *world);
 void lead_take_batches(struct world *world, void *nothing);

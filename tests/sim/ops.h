@@ -31,8 +31,8 @@ Tarry__Op *op_release(struct world *world, const struct held *held);
 Tarry__Op *op_dead(struct world *world, Tarry__DeadOp__What what, Tarry__Ref *task, bool all);
 Tarry__Op *op_pause(struct world *world, const char *queue, bool paused, uint64_t for_ms);
 Tarry__Op *op_delete(struct world *world, const char *queue);
-/* Makes an operation that makes the queue a group with the given one of SIM_FILTERS filters. `filter` SIM_FILTERS:
- * makes it an ordinary queue. */
+/* Makes an operation that turns the queue into a group with filter number `filter`. SIM_FILTERS (no filter) turns it
+ * into an ordinary queue. */
 #define SIM_FILTERS 5u
 Tarry__Op *op_group(struct world *world, const char *queue, uint32_t filter);
 /* Makes an operation that creates the queue if it does not exist. */
@@ -49,16 +49,16 @@ Tarry__Op *op_recur_do(struct world *world, const char *queue, const char *name,
  * version. */
 Tarry__Op *op_define(struct world *world, uint32_t number, bool deletes, const uint64_t *expected);
 Tarry__Op *op_purge(struct world *world, const char *queue, uint32_t states);
-/* Makes a redaction. `task` with a queue only: of the tasks scheduled from `from_ms` until before `to_ms`, Unix time
- * (0: no end). */
+/* Makes a redaction. If `task` names only a queue, the redaction covers the queue's tasks that were scheduled from
+ * `from_ms` until before `to_ms` (Unix time in ms; `to_ms` 0: no end). */
 Tarry__Op *op_redact(struct world *world, Tarry__Ref *task, uint64_t from_ms, uint64_t to_ms, uint64_t after_id);
 Tarry__Op *op_queue_set(struct world *world, const char *queue, uint64_t lease_ms, uint32_t max_attempts,
                         uint64_t backoff_min_ms);
 /* Makes an operation that sets the limits of the queue's deliveries; 0: no limit. */
 Tarry__Op *op_queue_limits(struct world *world, const char *queue, uint32_t rate, uint32_t burst,
                            uint32_t max_in_flight);
-/* Makes an operation that sets the queue's spread, and what happens to overdue tasks after an outage; 0: no change for
- * such tasks. */
+/* Makes an operation that sets the queue's spread, and how overdue tasks are treated after an outage. A value of 0
+ * switches that treatment off. */
 Tarry__Op *op_queue_herd(struct world *world, const char *queue, const struct herd *herd);
 Tarry__When *op_when(struct world *world, uint64_t delay_ms, uint64_t at_ms);
 

@@ -1,11 +1,9 @@
 /* registrar.h: the simulated coordinator: the calls of broker/coordinator/coordinator.h on virtual time. The real
  * record_client (broker/shell/pair/record_client.c) and the real text of the record (broker/coordinator/record.c) use
- * it.
- *
- * A call becomes a request to the registrar, which changes or reads its one value by compare-and-set, and a reply,
- * which ends the call. Requests and replies may be lost, late or cut off. A call that gets no reply in time ends as
- * PAIR_UNKNOWN. Its request may still be in flight: it was carried out, or was not, or will be. A request that left
- * before its node died is also carried out. A watch is a hint that may be lost. */
+ * it. A call sends a request to the registrar and ends with the reply. The registrar reads its one value, or changes it
+ * by compare-and-set. Requests and replies may be lost, late or cut off. A call without a reply ends as PAIR_UNKNOWN
+ * after its time limit. The registrar may have executed such a request, may execute it later, or may never get it. A
+ * request that left before its node died is also executed. A watch is a hint that may be lost. */
 #ifndef TARRY_TESTS_SIM_REGISTRAR_H
 #define TARRY_TESTS_SIM_REGISTRAR_H
 
@@ -23,9 +21,10 @@ struct registrar_entry {
 
 struct registrar {
     struct registrar_entry now;
-    struct registrar_entry past;   /* last value of the epoch before the present one; version 0: none */
-    struct registrar_entry newest; /* the value before the loss of the record; valid while is_doubted is set */
-    bool is_doubted;               /* true: the record was lost or set back, and no node has written it again */
+    struct registrar_entry past; /* last value of the epoch before the present one; version 0: none */
+    struct registrar_entry
+        newest;      /* coordinator's entry before the record was lost or set back; valid while is_doubted is set */
+    bool is_doubted; /* true: the record was lost or set back, and no node has written it again */
     uint64_t connections;   /* number of times that the server was restarted from an older state; requests of earlier
                                connections are lost */
     bool cut[HOSTS_MAX];    /* by node: true if the node cannot reach the coordinator */
@@ -35,9 +34,9 @@ struct registrar {
     struct coordinator *open[HOSTS_MAX];  /* connection of each node in its present life; NULL: none */
     uint64_t present_until_ns[HOSTS_MAX]; /* by node: time until which its presence lasts */
     uint64_t
-        present_since_ns[HOSTS_MAX]; /* by node: time since when its presence has existed without a gap or a change */
-    uint64_t reached_since_ns[HOSTS_MAX]; /* by node: time since when it reaches the coordinator without a cut or lost
-                                             messages */
+        present_since_ns[HOSTS_MAX]; /* by node: time at which its present, unbroken and unchanged presence began */
+    uint64_t reached_since_ns[HOSTS_MAX]; /* by node: time at which it last began to reach the coordinator without a cut
+                                             or lost messages */
     char present[HOSTS_MAX][COORDINATOR_PRESENCE_SIZE_MAX + 1];
     uint64_t swaps, unknown; /* number of swaps, and number of calls with an unknown outcome */
 };
@@ -55,8 +54,9 @@ const struct registrar_entry *registrar_newest(const struct registrar *registrar
 
 /* ---- F-31b; call while not is_doubted */
 void registrar_lose(struct world *world);
-/* Sets the coordinator's record back to the earlier epoch that `past` has. With `by_server`, the version goes back too;
- * otherwise a client writes the old value. */
+/* Sets the coordinator's record back to the entry in `past`, which has an earlier epoch. `by_server`: the version goes
+ * back too, as after a server's restart from an older state. Otherwise the version grows, as if a client had written
+ * the old record. */
 void registrar_put_back(struct world *world, bool by_server);
 /* Writes the newest record again, as an operator does (tarry pair record --write). */
 void registrar_write_again(struct world *world);

@@ -1,11 +1,9 @@
-/* story.h: the common parts of all stories: a world, a shop that schedules, a worker that consumes, and the trace.
- *
- * A story is a test that is read from top to bottom. It causes events, lets time pass, and compares the trace word
- * by word: SIM_TRACE takes all lines since the last comparison. Every story begins at [1000]: the broker is up, the
- * shop has its producer id, and the worker has not subscribed. A message takes 1 ms, a sync 10 ms.
- *
- * Nothing happens by itself: no client repeats, nothing restarts, and only the world's options make the index late
- * or early. The rig's checks in every history (host.h, ledger.h) also run here. */
+/* story.h: the common parts of all stories: a world, a shop that schedules, a worker that consumes, and the trace. A
+ * story is a test that is read from top to bottom. It causes events, lets time pass, and compares the trace word by
+ * word: SIM_TRACE takes all lines since the last comparison. Every story begins at [1000]: the broker is up, the shop
+ * has its producer id, and the worker has not subscribed. A message takes 1 ms, a sync 10 ms. Only the story causes
+ * events: no client repeats a request, and nothing restarts. The world's options decide how late the indexer runs. The
+ * rig's checks in every history (host.h, ledger.h) also run here. */
 #ifndef TARRY_TESTS_SIM_STORY_H
 #define TARRY_TESTS_SIM_STORY_H
 
@@ -52,7 +50,7 @@ void story_trace(struct fx *f, const char *file, int line, const char *expected)
 #define SIM_ELAPSE(f, ms) world_elapse_ms((f)->world, ms)
 /* Checks that the trace is empty. */
 #define SIM_QUIET(f) SIM_TRACE(f, "")
-/* Drops the trace, because another story checks these lines. */
+/* Drops the trace so far, because another story checks the dropped lines. */
 #define SIM_SKIP(f) ((void)trace_take((f)->world))
 
 #define STORY(test) cmocka_unit_test_setup_teardown(test, story_setup, story_teardown)

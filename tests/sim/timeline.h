@@ -1,6 +1,6 @@
 /* timeline.h: future events in the order of virtual time. Events of the same moment happen in the order in which they
- * were added, so that a history is the same whenever it is played. Events are never removed. An event that may become
- * pointless has a number (the broker's life, for example), which it compares when it runs. */
+ * were added, so that a history is the same whenever it is played. Events are never removed. Therefore an event gets a
+ * number, such as the broker's life, and does nothing if the number is no longer current. */
 #ifndef TARRY_TESTS_SIM_TIMELINE_H
 #define TARRY_TESTS_SIM_TIMELINE_H
 

@@ -1,11 +1,7 @@
-/* truth.h: the frames that a pair has acknowledged, whichever node acknowledged them.
- *
- * There is only one such history: a node that acknowledges has all of it in its log, and appends to it; a node that
- * begins to lead has all of it. R1-R8 exist for that. It is checked for every reply and delivery that is sent, every
- * promotion and every cut.
- *
- * A serial number identifies each frame: frames at the same position of two logs are the same frame if their serial
- * numbers are equal. */
+/* truth.h: the one sequence of frames that a pair has acknowledged, whichever node acknowledged them. R1-R8 guarantee
+ * that there is only one: a node that acknowledges or begins to lead has the whole sequence in its log. The rig checks
+ * that at every reply and delivery sent, every promotion and every cut. A serial number identifies each frame: frames
+ * at the same position of two logs are the same frame if their serial numbers are equal. */
 #ifndef TARRY_TESTS_SIM_TRUTH_H
 #define TARRY_TESTS_SIM_TRUTH_H
 

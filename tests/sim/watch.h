@@ -43,7 +43,7 @@ struct watch {
     size_t resumed_count;
     bool stopping;                    /* true: the broker stops and no longer handles timers */
     uint64_t round;                   /* number of the present check; tasks that were counted are marked with it */
-    uint64_t counted[FLAT_TASKS_MAX]; /* by task id: value of `round` when the task was last counted */
+    uint64_t counted[FLAT_TASKS_MAX]; /* by task id: the value of `round` in the last check that counted the task */
     uint64_t given[FLAT_TASKS_MAX];   /* by task id: position of the lease whose delivery the core sent last */
     struct taken_back {
         uint64_t position;        /* position of the lease's record */
@@ -53,8 +53,9 @@ struct watch {
         uint32_t epoch;
         uint64_t position;
         uint64_t deadline_ms;
-        uint64_t told_at;      /* position of the frame that records the lease's end */
-        uint32_t told_in;      /* epoch of the frame at told_at; a start may have cut that frame off */
+        uint64_t told_at; /* position of the frame that records the lease's end */
+        uint32_t told_in; /* epoch of the frame at position told_at; if a start cut the frame off, the frame there now
+                             has another epoch */
     } run_out[FLAT_TASKS_MAX]; /* by task id: the last lease that ended at its deadline */
 };
 
@@ -63,8 +64,8 @@ void watch_reset(struct watch *watch);
 void watch_commit(struct world *world, const Tarry__Commit *commit);
 /* Checks a frame. Must be called before the frame is applied to the model. */
 void watch_frame(struct world *world, const struct frame_header *header, const Tarry__FrameBody *body);
-/* Checks the effects of a step. Call it after the step of an event. Deliveries from `first` on are new, and leases from
- * position `before` on. */
+/* Checks the effects of a step. Call it after the step of an event. The step's deliveries begin at array index `first`,
+ * and its leases at log position `before`. */
 void watch_step(struct world *world, const struct core_event *event, const struct core_effects *effects, size_t first,
                 uint64_t before);
 

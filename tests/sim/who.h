@@ -1,6 +1,6 @@
 /* who.h: checks that the log names the responsible client. Every commit, queue, job and producer names the client that
  * requested it; every lease names the consumer of its session. A session begins once and ends once. After a stop only a
- * start follows. Records that a leader serves alone, and that it no longer does, alternate. */
+ * start follows. Records that a leader begins to serve alone and records that it ends to serve alone alternate. */
 #ifndef TARRY_TESTS_SIM_WHO_H
 #define TARRY_TESTS_SIM_WHO_H
 
@@ -20,11 +20,11 @@ struct who {
     bool stopped;                   /* true: the last record is a stop */
     bool alone;                     /* true: the log says that the leader of this epoch serves alone */
     uint64_t alone_since_ms;        /* time since which the leader serves alone, in ms */
-    Tarry__EpochPut__Before before; /* how the log had ended, as the next start must record it */
+    Tarry__EpochPut__Before before; /* how the log ended before this run; the next start must record this value */
 };
 
-/* Begins with a log whose last frame with a body is `last` (NULL: the log is empty). Computes what the next start must
- * record about the log's end. */
+/* Begins at the end of a log. `last`: the log's last frame with a body; NULL: the log is empty. Computes what the next
+ * start must record about the log's end. */
 void who_begin(struct who *who, const Tarry__FrameBody *last);
 /* Checks a frame before it is applied to `head`. `commit` is the commit that is being decided. */
 void who_frame(struct who *who, const struct flat *head, const Tarry__FrameBody *body, const Tarry__Commit *commit);

@@ -70,15 +70,15 @@ struct world {
     struct trace trace;
     struct arena memory; /* memory that lives as long as the history */
 
-    int64_t believable_ns;     /* TIME-2: largest error that a wall clock may be believed to have */
-    uint64_t steady_jumped_ns; /* by how much starts may have moved steady time beyond the true time, in ns */
+    int64_t believable_ns; /* TIME-2: largest error that a wall clock may be believed to have */
+    uint64_t
+        steady_jumped_ns; /* largest time in ns by which starts may have moved steady time ahead of the true time */
 
     struct host hosts[HOSTS_MAX];
     size_t host_count;
-    struct host
-        *host; /* the host on which the current event happens; outside of the hosts, the one that began to lead last */
-    uint32_t place;  /* number of the current host, or WORLD_OUTSIDE */
-    uint32_t leader; /* number of the host that began to lead last */
+    struct host *host; /* host of the current event; for an event at WORLD_OUTSIDE, the host that began to lead last */
+    uint32_t place;    /* number of the current host, or WORLD_OUTSIDE */
+    uint32_t leader;   /* number of the host that began to lead last */
     struct truth truth;
     bool is_steady; /* true: leader and network are healthy, so no node may consider the leader silent or claim
                        leadership */
@@ -109,7 +109,7 @@ void world_after_ns(struct world *world, uint64_t ns, happen *run, void *argumen
 uint64_t world_span_ns(struct world *world, const struct span *span);
 /* Adds an event that happens at `place` after `ns`. */
 void world_after_at(struct world *world, uint32_t place, uint64_t ns, happen *run, void *argument, uint64_t number);
-/* Makes `place` the current place: all functions use its host and its clocks until the next call. */
+/* Makes `place` the current place. Until the next world_enter, all functions use its host and its clocks. */
 void world_enter(struct world *world, uint32_t place);
 /* Stops a process (SIGSTOP): events at that place wait until the pause ends, while time advances. */
 void world_pause(struct world *world, uint32_t place, uint64_t ms);

@@ -1,5 +1,5 @@
-/* core_ahead_rig.h: for tests of leases ahead of time: a core that makes them 50 ms before, consumers, and a log
- * that another run can replay. Included once per test. */
+/* core_ahead_rig.h: for tests of leases ahead of time: a core that leases tasks 50 ms before they are due, consumers,
+ * and a log that another run can replay. Included once per test. */
 #ifndef TARRY_TESTS_CORE_AHEAD_RIG_H
 #define TARRY_TESTS_CORE_AHEAD_RIG_H
 
@@ -153,7 +153,7 @@ static inline void schedule_first(struct fx *f, const char *queue, uint32_t prio
     assert_int_equal(schedule_as(f, queue, &body, &when), TARRY__CODE__OK);
 }
 
-/* Acks the tasks that the session has, except those whose delivery is in flight, and except the task `but`. */
+/* Acks the session's tasks, except the task with the id `but` and tasks whose delivery is in flight. */
 static inline void ack_held(struct fx *f, uint64_t id, uint64_t but) {
     struct session *session = session_find(f->core, id);
     static struct row rows[1024];

@@ -1,6 +1,6 @@
-/* core_alone.h: a core without a broker. Its frames are durable at once, and never enter an index. Struct fx makes one
- * request at a time; `code`, `result` and `message` are those of the last reply. The clock moves only if a test moves
- * it. Included once per test. */
+/* core_alone.h: a core without a broker. Its frames are durable at once, and never enter an index. `struct fx` sends
+ * the core one request at a time. Its fields `code`, `result` and `message` describe the last reply. The clock moves
+ * only if a test moves it. Included once per test. */
 #ifndef TARRY_TESTS_CORE_ALONE_H
 #define TARRY_TESTS_CORE_ALONE_H
 
@@ -27,7 +27,7 @@ struct fx {
     Tarry__Code code; /* codes of the last reply and of the first result in it */
     Tarry__Code result;
     bool abandoned;   /* true: the reply says that the outcome was queried before the commit came */
-    uint64_t repeats; /* position of the frame whose reply is repeated; 0: a new reply */
+    uint64_t repeats; /* for a repeated reply: position of the frame that the first reply came from; 0: a new reply */
     char message[256];
     uint64_t session;
     uint64_t now_ms;
@@ -121,7 +121,8 @@ static inline Tarry__Code commit_as(struct fx *f, uint64_t sequence, uint64_t ol
     return ask(f, &request);
 }
 
-/* Sends a commit with this one operation. Returns the commit's code, or if that is OK, the code of the result. */
+/* Sends a commit with only the operation `op`. Returns the commit's code if it is not OK; otherwise the code of the
+ * operation's result. */
 static inline Tarry__Code commit(struct fx *f, Tarry__Op *op) {
     f->sequence++;
     Tarry__Code code = commit_as(f, f->sequence, f->sequence, &op, 1);

@@ -35,7 +35,8 @@ struct fake {
     pthread_mutex_t lock;  /* protects all following members */
     enum deed script[256]; /* deed for each commit request, by its number; after the end of the script: ANSWER */
     size_t script_size;
-    uint32_t first_busy;  /* number of times that the first sequence gets BUSY while others are answered */
+    uint32_t
+        first_busy; /* number of BUSY replies that the commit with sequence 1 still gets; other commits are answered */
     bool atomic_aborts;   /* true: refuse atomic commits because of their last operation */
     bool keeps_producers; /* true: remember all producers ever issued */
     bool refuses_hello;   /* true: refuse Hello as busy, so that commits gather */
@@ -62,7 +63,7 @@ struct fake {
     /* State of the simulated pair. */
     bool is_not_primary;   /* true: the broker answers NOT_PRIMARY to all requests except queries */
     bool follows;          /* true: the broker answers queries as a follower */
-    unsigned refuses_late; /* remaining refusals; the last one is sent `late_ms` late */
+    unsigned refuses_late; /* number of NOT_PRIMARY replies until the one that is `late_ms` late; 0: no late reply */
     uint32_t late_ms;      /* delay of late replies (ANSWER_LATE) */
     bool hangs;            /* true: the broker accepts requests and never replies */
     char names[128];       /* address that the broker names as the primary's */

@@ -1,8 +1,7 @@
 /* fake_socket.h: the fake broker's connections: a WebSocket server (RFC 6455) on the loopback device that shares no
- * code with libtarry's WebSocket or with tarryd.
- *
- * One thread owns all connections, and calls its owner there. Data that a broker's client must not send (an unmasked
- * frame, text, a wrong upgrade …) ends the program with a sentence: it is an error in libtarry. */
+ * code with libtarry's WebSocket or with tarryd. One thread owns all connections, and calls the functions of
+ * fake_socket_calls. Data that a broker's client must not send (an unmasked frame, text, a wrong upgrade …) ends the
+ * program with a sentence: it is an error in libtarry. */
 #ifndef FAKE_SOCKET_H
 #define FAKE_SOCKET_H
 

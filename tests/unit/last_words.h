@@ -12,7 +12,8 @@
 
 #include <cmocka.h>
 
-/* Returns the child's exit status (0: `it` returned), and up to size - 1 bytes of its output as text. */
+/* Calls `it` in a child process. Returns the child's exit status (0 if `it` returned), and up to size - 1 bytes of its
+ * output as text. */
 static inline int last_words_of(void (*it)(void *argument), void *argument, char *out, size_t size) {
     int ends[2], status;
     assert_int_equal(pipe(ends), 0);
