@@ -20,8 +20,9 @@ _lock = threading.Lock()
 
 @functools.cache
 def _claims():
-    """The process that has port N holds a lock on byte N of this file; the lock ends with the process. The file is never closed:
-    closing would release all locks."""
+    """Opens the file of port locks. The process that uses port N locks byte N of this file, and the lock ends with the
+    process. The file is never closed, because closing it would release all locks.
+    """
     path = os.path.join(tempfile.gettempdir(), f"tarry-test-ports-{os.getuid()}")
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 

@@ -43,11 +43,12 @@ class Plan(NamedTuple):
     kind: str
     processes: int
     arguments: tuple = ()
-    is_low: bool = False  # low priority: these programs need only a core, and take those that are left
+    is_low: bool = False  # low priority, because these programs only compute and can run when other programs wait
 
 
-# Lines run side by side; the plans of a line run one after another. Programs that mostly wait (for processes, disks, deadlines)
-# run many at a time; a sanitized broker works more.
+# List of lines of plans. Lines run side by side, and the plans of a line one after another. Programs that mostly wait
+# (for processes, disks, deadlines) run many at a time. Fewer run against a sanitized broker, because it needs more CPU
+# time.
 WAITING, COMPUTING, READING = ("unit", "e2e", "crash"), ("property", "sim", "fuzz"), ("lint",)
 LINES = (
     (Plan(WAITING, PLAIN, min(3 * CORES, 12)), Plan(("unit", "e2e"), SANITIZED, min(2 * CORES, 8), ("--no-suite", "long"))),
@@ -89,7 +90,7 @@ class Work:
         return os.pread(self.said.fileno(), os.fstat(self.said.fileno()).st_size, 0).decode(errors="replace")
 
     def steps(self):
-        """Returns (steps done, all steps); (0, 0) before the first."""
+        """Returns (steps done, all steps) of meson's build; (0, 0) before the first step."""
         found = STEP.findall(self.output())
         return tuple(map(int, found[-1])) if found else (0, 0)
 
@@ -158,7 +159,7 @@ class Run:
 
     def __init__(self, options, progress):
         self.progress, self.tally = progress, Tally()
-        self.sums = {}  # label → Sums
+        self.sums = {}  # dict from a plan's label to its Sums
         self.again = []  # (Stage, suite, entry) of programs that may be run again
         wanted = set(options.suites) or {suite for line in LINES for plan in line for suite in plan.suites}
         directories, slow = {PLAIN: options.build, SANITIZED: options.sanitized}, slow_environment(options)
@@ -189,7 +190,7 @@ class Run:
             self.progress.clear()
 
     def go_on(self, line):
-        """Starts the first plan of the line; if that plan has ended, finishes and removes it."""
+        """Starts the first plan of the line. If that plan has ended, finishes it and removes it from the line."""
         if not line:
             return
         work = line[0]
@@ -200,7 +201,9 @@ class Run:
             work.start()
 
     def waits_for_the_build(self, work):
-        """Returns whether the plan starts after the sanitized build. Low-priority plans do too, so that the build ends early."""
+        """Returns whether the plan must wait for the end of the sanitized build. Low-priority plans wait too, because they
+        would slow the build down.
+        """
         return work is not self.build and (work.plan.kind == SANITIZED or work.plan.is_low)
 
     def finish(self, work):

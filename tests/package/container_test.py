@@ -19,7 +19,7 @@ import harness  # noqa: E402  (the paths above)
 import machine  # noqa: E402
 import made  # noqa: E402
 import package_test  # noqa: E402
-import publish  # noqa: E402  (packaging/, the path of made)
+import publish  # noqa: E402 (packaging/ is in the path that `made` sets)
 
 START_WAIT_S = 60
 

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-MAKING_WAIT_S = 1200  # debootstrap, or apt-get with network access
+MAKING_WAIT_S = 1200  # time limit in seconds for debootstrap, or for apt-get with network access
 BOOT_WAIT_S = 120
 COMMAND_WAIT_S = 600
 MACHINES = ["systemd", "systemd-sysv", "dbus", "libnss-systemd"]  # packages that a booted machine needs, but a chroot does not
@@ -85,8 +85,8 @@ class Base:
         return checked(["unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-ec", script], commands)
 
     def fetch(self, *packages):
-        """Puts packages and their dependencies into apt's cache, for machines without a network. A path names a package file
-        on this machine.
+        """Puts packages and their dependencies into apt's cache, for machines without a network. A package is a name, or the
+        path of a package file on this machine.
         """
         inside = "/var/tmp/fetch"
         os.makedirs(self.path + inside)

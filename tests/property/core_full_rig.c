@@ -254,7 +254,7 @@ Tarry__Code rig_ask(struct rig *rig, Tarry__Request *request) {
     if (request->body_case == TARRY__REQUEST__BODY_COMMIT) event.request.commit.contents = contents;
     if (request->body_case == TARRY__REQUEST__BODY_STATS) event.request.broker = &broker;
     if (request->body_case == TARRY__REQUEST__BODY_LIST)
-        event.request.list.through = DUE_END; /* complete, because the index has no rows */
+        event.request.list.through = DUE_END; /* the rows are complete, because the index has none */
     request->client = "rig";
     rig_step(rig, &event);
     arena_reset(&rig->asking);

@@ -331,7 +331,7 @@ struct counts { /* numbers of tasks in one run */
     uint64_t given_back;
 };
 
-/* Begins once with each kind of event, and goes on with random events. The slow build plays half of them. */
+/* Plays random histories, and begins one with each kind of event. The slow build begins only with every other kind. */
 static struct counts play(void (*fill)(struct rig *rig), uint64_t seed) {
     struct counts counts = {0};
     static const size_t key_sizes[] = {0, 40, KEY_SIZE_MAX, RIG_ANY};
@@ -374,7 +374,7 @@ static void full_of_sentences(void **state) { /* CAP-1 */
     assert_true(counts.buried > 1000 / EVENTS_STRIDE);
 }
 
-/* Settling leases uses reserved memory, which new tasks have left untouched, down to the last task that fitted. */
+/* Settling leases uses reserved memory. New tasks never take this reserve, even if memory is full. */
 static void what_settles_finds_the_reserve(void **state) { /* CAP-1 */
     (void)state;
     for (uint64_t seed = 0; seed < 4; seed++) {
@@ -410,7 +410,7 @@ static void a_purge_waits_for_room(void **state) { /* CAP-1 */
     rig_absorb(&rig, rig.frame_count - rig.absorbed);
     rig_tick(&rig);
     assert_int_equal(rig.page_count, 1);
-    fill_up(&rig, 3000000); /* new tasks use the memory that tasks in the index do not need */
+    fill_up(&rig, 3000000); /* tasks that are only in the index need no memory, so new tasks fit */
     rig_answer(&rig);
     core_check(rig.core);
     assert_int_equal(count_first(&rig, COUNT), COUNT);
@@ -424,7 +424,8 @@ static void a_purge_waits_for_room(void **state) { /* CAP-1 */
     rig_deinit(&rig);
 }
 
-/* A query may find that a task has expired. The record of that end needs memory too; without memory the query waits. */
+/* A query may find that a task has expired. The core must then record the task's end, which needs memory; until memory
+ * is free, the query waits. */
 static void a_question_waits_for_room(void **state) { /* CAP-1 */
     (void)state;
     struct rig rig;

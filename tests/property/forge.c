@@ -10,7 +10,8 @@
 #include "archive.h"
 #include "log.h"
 
-#define SYNC_EVERY 4 /* must equal the value in directory.c, so that the frames' claims (synced_to) are alike */
+#define SYNC_EVERY                                                                                                     \
+    4 /* must equal the value in directory.c, so that both logs have the same `synced_to` in their frames */
 
 static void open_log(struct log **out, struct log_recovery *recovery, const struct directory *directory,
                      bool read_only) {

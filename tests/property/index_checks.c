@@ -55,7 +55,7 @@ void fx_free(struct fx *f) {
     free(f);
 }
 
-/* Damages the calendar as a program would that does not know it and has run in between. */
+/* Damages the calendar, as if an older program without a calendar had changed the index in between. */
 struct forgetting {
     struct fx *f;
     struct db db;
@@ -109,7 +109,8 @@ static bool picked(const struct row *row, const void *argument) {
 
 /* ---- comparisons */
 
-/* Checks the rows of one call: the next ones of `ids`, with none missing up to `through`. Returns their number. */
+/* Checks that the rows of one call are the first of `ids`, and include all ids up to the position `through`. Returns
+ * the number of rows. */
 static size_t check_rows(struct fx *f, const struct index_rows *rows, const uint64_t *ids, size_t count,
                          struct due through) {
     CHECK(rows->position == index_position(f->index));
@@ -375,7 +376,7 @@ static int count_queue(void *argument, const Tarry__QueuePut *queue) {
     if (queue->number == f->world.numbers[place]) {
         CHECK(queue_hash(queue) == f->world.queue_hash[place]);
         f->world.counted++;
-    } else { /* otherwise the queue was deleted, and is kept only for its name */
+    } else { /* the queue was deleted, and the index keeps it only for its name */
         CHECK(queue->deleted && queue_generation(queue->number) < queue_generation(f->world.numbers[place]));
         f->world.former_counted++;
     }
@@ -476,7 +477,8 @@ int check_retired(struct fx *f) {
             world_blob(task->row.blob_at - FRAME_HEADER_SIZE, blob);
             CHECK(error == 0 && size == task->row.blob_size && memcmp(data, blob, size) == 0);
         } else {
-            /* No content may stay without its row (check_verify). A copy may exist before log_start reaches it. */
+            /* The index may keep a content only while its row exists (check_verify). A small content may also be
+             * missing: it is copied when log_start reaches it. */
             bool may_be_here = task->state == WORLD_HERE || task->row.blob_size == WORLD_BLOB_SMALL;
             CHECK(error == 1 || (may_be_here && error == 0));
         }

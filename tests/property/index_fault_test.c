@@ -103,7 +103,7 @@ struct work {
 };
 /* Operations while a batch is absorbed but not committed. */
 static const struct work works_pending[] = {{"open", do_open, true}, {"commit", do_commit, true}};
-/* Operations while everything is committed; they compare the index with the whole world. */
+/* Operations while everything is committed. They compare the index with all tasks of the model (struct world). */
 static const struct work works_whole[] = {
     {"maintain", do_maintain, true}, {"window", do_window, true},       {"retire", do_retire, true},
     {"list", check_list, false},     {"scan", check_scan, false},       {"look up", check_lookup, false},

@@ -1,10 +1,8 @@
-/* index_test.c: compares the index with a naive model, over random histories.
- *
- * index_test [first seed] [seeds]
- *
- * Built with INDEX_TINY: chunks of 8, ranges of 64 ids, runs of a dozen keys, so that a few hundred tasks reach
- * every boundary. After a commit, all answers of the index are compared. At random moments the index is closed and
- * opened again: with absorbed, uncommitted frames, and in the middle of merges and sweeps. */
+/* index_test.c: compares the index with a naive model, over random histories. Usage: index_test [first seed] [seeds].
+ * The test is built with INDEX_TINY, which makes all units of the index's structures small (8 entries, 64 ids, a dozen
+ * keys). So a few hundred tasks reach every boundary. After a commit, all answers of the index are compared. At random
+ * moments the index is closed and opened again: with absorbed, uncommitted frames, and in the middle of merges and
+ * sweeps. */
 #include "index_checks.h"
 
 #include <limits.h>
@@ -19,7 +17,7 @@ static void advise(struct fx *f) {
     static const uint8_t priorities[] = {0, 5, 9};
     for (uint32_t place = 1; place <= WORLD_QUEUES; place++) {
         struct line line = {w->numbers[place], (uint8_t)world_random(w, 2), priorities[world_random(w, 3)]};
-        /* The advice is often wrong, because the index must check it. */
+        /* `low` is only a hint and often wrong here, because the index must check it */
         struct due low = {w->now_ms + world_random(w, 1000), 0};
         index_advise_low(f->index, &line, low);
     }
@@ -33,7 +31,7 @@ static void maintain(struct fx *f, unsigned calls_max) {
     }
 }
 
-/* Reads a few of the filters that the opening left on the disk, between the other steps. */
+/* Reads a few of the key filters that index_open left unread on the disk, between the other steps. */
 static void read_filters(struct fx *f, unsigned pieces_max) {
     for (unsigned i = 0; i < pieces_max && f->is_unread; i++) CHECK(index_read_filters(f->index, &f->is_unread) == 0);
 }
@@ -82,8 +80,8 @@ static void step(struct fx *f, size_t records_max, unsigned endings) {
     }
 }
 
-/* Checks that ended tasks do not take space for ever: rows are removed once three quarters of a range have ended, and
- * keys when runs are merged. */
+/* Checks that ended tasks do not take space for ever. A range of rows is cleaned once three quarters of its tasks have
+ * ended. Keys of ended tasks disappear when files of keys are merged. */
 static void check_growth(struct fx *f) {
     struct index_stats stats;
     uint64_t here = 0;

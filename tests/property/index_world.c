@@ -316,7 +316,7 @@ static Tarry__Record *producer_record(struct world *world) {
     size_t slot = world_random(world, WORLD_PRODUCERS);
     uint64_t producer = world->producers[slot];
     bool was = producer != 0;
-    if (!was) producer = ++world->last_producer; /* the producer is new, because a producer id is never used again */
+    if (!was) producer = ++world->last_producer; /* makes a new producer, because a producer id is never used again */
     world->producers[slot] = was ? 0 : producer;
     world->floors[slot] = 1;
     world->sequences[slot] = 0;
@@ -379,8 +379,9 @@ static void maybe_result(struct world *world, Tarry__FrameBody *body) {
     body->sequence = sequence;
     uint64_t low = sequence > 40 ? sequence - 40 : 1;
     if (low < world->floors[slot]) low = world->floors[slot];
-    if (world_random(world, 4) == 0) low += world_random(world, sequence - low + 1); /* up to the sequence itself */
-    /* Sends a smaller value than before, which must not lower the floor. */
+    if (world_random(world, 4) == 0) low += world_random(world, sequence - low + 1); /* at most `sequence` */
+    /* Sometimes sends a smaller value than before. Such a value must not lower the producer's floor (its oldest
+     * remembered sequence). */
     if (low == world->floors[slot]) low -= world_random(world, low);
     body->oldest_unanswered = low;
     if (low > world->floors[slot]) world->floors[slot] = low;

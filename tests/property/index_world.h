@@ -53,8 +53,7 @@ struct world {
     uint64_t *sorted; /* result of the last world_sorted */
 };
 
-#define WORLD_BLOB_SIZE                                                                                                \
-    40 /* size of a large content in bytes; BLOB_SWEPT_MAX lies between WORLD_BLOB_SMALL and this size */
+#define WORLD_BLOB_SIZE 40 /* bytes of a large content: more than BLOB_SWEPT_MAX, unlike WORLD_BLOB_SMALL */
 #define WORLD_BLOB_SMALL 24
 
 void world_init(struct world *world, uint64_t seed);

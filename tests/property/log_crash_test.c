@@ -182,7 +182,7 @@ static bool open_log(struct history *history) {
     struct log_recovery recovery;
     uint64_t scan_from = 0;
     if (draw(history, 2)) {
-        /* Returns the position of some durable frame, as an index would have it. */
+        /* Chooses the position of a durable frame, as if an index had absorbed the log up to this position. */
         for (size_t i = 0; i < history->frame_count; i++)
             if (history->frames[i].position <= history->durable && draw(history, 8) == 0)
                 scan_from = history->frames[i].position;

@@ -116,7 +116,7 @@ static void leader_lives(struct history *history) {
         if (frame->blob_size == 0 || end_of(frame) > log_durable(history->leader) || draw(history, 8)) continue;
         if (log_point(history->leader, end_of(frame), &point) != 0) continue;
         if (memcmp(point.chain, frame->chain, FRAME_CHAIN_SIZE) != 0)
-            continue; /* skipped, because the leader's log does not have this frame */
+            continue; /* the leader's log does not have this frame */
         struct log_content content = {frame->position, frame->position + FRAME_HEADER_SIZE, frame->blob_size / 2};
         CHECK(history, log_erase_begin(history->leader));
         CHECK(history, log_erase(history->leader, &content, 1) == 0);
@@ -382,7 +382,8 @@ static void play(uint64_t seed) {
         CHECK(&history, follow(&history) == 0);
         CHECK(&history, log_sync(history.log) == 0);
     }
-    CHECK(&history, cut(&history) == 0); /* cut even here, because logs of the same length may differ */
+    CHECK(&history,
+          cut(&history) == 0); /* the cut is needed even if both logs have the same length, because they may differ */
     while (log_end(history.log) != log_end(history.leader)) CHECK(&history, follow(&history) == 0);
     CHECK(&history, log_sync(history.log) == 0);
     must_be_same(&history);

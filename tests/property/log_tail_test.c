@@ -19,8 +19,8 @@
 #include "../model_disk.h"
 #include "log.h"
 
-/* The build with seeded bugs runs this test once for each of many bugs, so it counts as slow, as a sanitized build
- * does. */
+/* True in builds that need small tests: a sanitized build, and the build with seeded bugs, which runs this test once
+ * for each of many bugs. */
 #if defined(__SANITIZE_ADDRESS__) || defined(TARRY_SEEDED_BUGS)
 #define IS_SLOW true
 #else
@@ -120,7 +120,8 @@ static struct verdict reopen(struct fixture *f, uint64_t scan_from) {
     size_t count = 0;
     while (count < f->frame_count && f->positions[count] < recovery.end) count++;
     assert_int_equal(f->positions[count], recovery.end);
-    /* The chain covers every byte except contents, whose checksum was verified: equal chains mean equal histories. */
+    /* The hash chain covers every byte except contents, and their checksums were verified. So equal chains mean equal
+     * histories. */
     assert_memory_equal(f->chains[count], recovery.chain, FRAME_CHAIN_SIZE);
     assert_true(recovery.end >= f->acknowledged);
     log_close(log);
@@ -175,8 +176,8 @@ static void build_torn(struct fixture *f, uint64_t segment_size, uint64_t varian
     stop(f);
 }
 
-/* Expects the frames before `offset`. The bytes after it are damaged; if they happen to form valid frames, these are
- * accepted too. */
+/* Expects the frames before `offset` in the log. The bytes after `offset` are damaged, but if they happen to form valid
+ * frames, the log may contain these too. */
 static void expect_cut(struct fixture *f, size_t offset) {
     struct verdict verdict = reopen(f, f->acknowledged);
     if (verdict.result < 0) fail_msg("torn at %zu: %s", offset, verdict.message);
@@ -297,9 +298,9 @@ static void a_sealed_tail_is_refused_at_every_byte(void **state) { /* F-1, LOG-5
     end(&f);
 }
 
-/* Returns whether the bit is the flag that a redaction sets on a frame without a new checksum. The flag says that each
- * content is checked by its own checksum, which every reader of a content does anyway. tarry verify finds a flag
- * without a redaction (storage/offline/verify.c). */
+/* Returns whether the bit is the flag of a frame with an erased content. A redaction sets this flag without a new
+ * checksum, so a flipped flag is not noticed. The flag only makes readers check each content by the content's own
+ * checksum, which they always do. tarry verify finds a flag without a redaction (storage/offline/verify.c). */
 static bool is_flag_of_erasure(const struct fixture *f, size_t bit) {
     for (size_t i = 0; i < f->frame_count; i++) {
         bool is_flag = bit == 8 * (offset_of(f->positions[i]) + FRAME_FLAGS_OFFSET);
@@ -367,7 +368,7 @@ static void every_flipped_bit_of_a_closed_segment_is_noticed(void **state) { /* 
     append(&f, FRAME_COMMIT, 700, 300);
     stop(&f);
     assert_int_equal(f.model->file_count, 2);
-    f.acknowledged = f.positions[2]; /* these frames were acknowledged by the roll of the segment */
+    f.acknowledged = f.positions[2]; /* the log synced these frames before it began the second segment */
     f.options.read_only = true;
     flip_every_bit(&f, first_name, LOG_POSITION_FIRST, offset_of(f.positions[2]), false);
     end(&f);

@@ -117,7 +117,8 @@ static void a_million_nodes_need_no_stack(void **state) {
     free(nodes);
 }
 
-/* Returns the length of the longest path of a call: down the right side of at most two trees, and up as far. */
+/* Returns the length of the path from `node` along right children. One call walks down at most two such paths, and as
+ * far up. */
 static unsigned way_down(const struct ready_node *node) {
     unsigned steps = 0;
     for (; node != NULL; node = node->right) steps++;

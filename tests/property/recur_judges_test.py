@@ -44,7 +44,7 @@ UTC = datetime.timezone.utc
 ANSWERS = 5
 YEARS = (2015, 2036)
 DAY = 86400
-datetime.MAXYEAR = YEARS[1] + 12  # dateutil seeks the next time of a rule that never fires until this year
+datetime.MAXYEAR = YEARS[1] + 12  # last year that dateutil searches for a rule that never fires
 
 
 def offset(zone, at):
@@ -78,7 +78,7 @@ def instants(zone, naive, gap, fold):
         return real if fold == "both" else real[:1]
     if gap == "skip":
         return []
-    first, last = both[0] - 1, both[-1] + 1  # the change lies between the two readings
+    first, last = both[0] - 1, both[-1] + 1  # seconds before and after the change of clocks
     before = offset(zone, first)
     while first + 1 < last:
         middle = (first + last) // 2
@@ -87,12 +87,12 @@ def instants(zone, naive, gap, fold):
 
 
 def slack(zone, moments):
-    """Longest time by which a change of clocks moves a local time, and an hour more."""
+    """Returns one hour plus the longest time by which a change of clocks moves a local time."""
     return max([abs(offset(zone, at) - offset(zone, at - 1)) for at in moments], default=0) + 3600
 
 
 def judge(naive_times, zone, margin, after, horizon, gap, fold):
-    """First instants after `after`, up to `horizon`, from local times in order."""
+    """Returns the first instants after `after`, up to `horizon`. `naive_times`: local times in ascending order."""
     later = []
     for naive in naive_times:
         local = int((naive - EPOCH).total_seconds())
@@ -228,13 +228,14 @@ def rrule_times(text, start, at_least):
         for naive in rrule.rrulestr(text, dtstart=start):
             if naive >= at_least:
                 yield naive
-    except ValueError as empty:  # INTERVAL steps over all values of BYHOUR or BYMINUTE
+    except ValueError as empty:  # dateutil refuses a rule whose INTERVAL skips all values of BYHOUR or BYMINUTE
         assert "empty set" in str(empty) or "empty rule" in str(empty), text
 
 
 def rrule_reach(text):
-    """Days before the question at which the rule starts at most, and days after it that the judge looks at. dateutil visits
-    each minute or hour of them."""
+    """Returns two numbers of days: the most by which the rule starts before the question, and how far after the question the
+    judge searches. Frequent rules get fewer days, because dateutil visits each minute or hour.
+    """
     if "FREQ=MINUTELY" in text:
         return 3, 60
     return (90, 400) if "FREQ=HOURLY" in text else (90, 3500)

@@ -276,7 +276,8 @@ static bool edit_header(struct random *random, struct place *out) {
     data[field + random_below(random, 3)] ^= (uint8_t)(1u << random_below(random, 8));
     put_u64(data + 112, frame_sum(data, 112));
     directory_write(&directory, number, data, file->size);
-    /* The header describes the frame before. It is compared with that frame, which ends where the segment begins. */
+    /* The segment's header contains facts about the last frame before the segment. So the difference is reported at the
+     * beginning of the segment. */
     *out = (struct place){.at = base_of(file), .to = base_of(file), .file = base_name(file)};
     return true;
 }
@@ -329,7 +330,7 @@ static bool forge_frames(struct random *random, struct place *out) {
     uint64_t at = same < original.count ? original.frames[same].header.position : original.end;
     forge_write(&forged, &directory);
     *out = (struct place){.at = at, .to = head_after(at)};
-    return at < original.end; /* false for frames that were added after the last head, which are reported as unsigned */
+    return at < original.end; /* false if frames were only added at the end: tarry verify reports them as unsigned */
 }
 
 /* Changes whole files. */
@@ -351,7 +352,7 @@ static bool change_file(struct random *random, struct place *out) {
         return true;
     case 1:
         if (size == SEGMENT_HEADER + end - base)
-            return false; /* not changed if the length is that of the file in a backup */
+            return false; /* the file has this length already in a backup, so nothing changes */
         directory_write(&directory, number, data, size);
         return true;
     case 2:

@@ -44,7 +44,7 @@ static ProtobufCBinaryData random_bytes(void) {
     return (ProtobufCBinaryData){size, bytes};
 }
 
-/* Sets one value of the field's type at `member`. */
+/* Writes one random value of the field's type to the address `member`. */
 static void random_value(const ProtobufCFieldDescriptor *field, void *member, unsigned depth) {
     uint64_t number = random_magnitude(&random_state, is_usual ? 45 : 64);
     uint32_t number32 = (uint32_t)random_magnitude(&random_state, 32);
@@ -61,7 +61,7 @@ static void random_value(const ProtobufCFieldDescriptor *field, void *member, un
         break;
     case PROTOBUF_C_TYPE_ENUM:
         if (!is_full && random_below(&random_state, 16) != 0)
-            number32 %= 20; /* in the other cases the number is any one, also a negative one */
+            number32 %= 20; /* mostly a small number; once in 16 times any number, also a negative one */
         memcpy(member, &number32, sizeof(number32));
         break;
     case PROTOBUF_C_TYPE_BOOL:
@@ -154,8 +154,8 @@ static ProtobufCMessage *random_message(const ProtobufCMessageDescriptor *descri
     return (ProtobufCMessage *)message;
 }
 
-/* Damages a message: truncates it, changes a byte, lengthens a number's encoding, or doubles a piece. Returns the
- * new size; the buffer has room for twice the size plus SPOILT_MORE. */
+/* Damages a message: truncates it, changes a byte, lengthens a number's encoding, or repeats a part. Returns the new
+ * size. The buffer must hold twice `size` plus SPOILT_MORE bytes. */
 static size_t spoil(uint8_t *bytes, size_t size) {
     size_t at = (size_t)random_below(&random_state, size), piece = (size_t)random_below(&random_state, size - at) + 1;
     const size_t longer = (size_t)random_below(&random_state, SPOILT_MORE) + 1;

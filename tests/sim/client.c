@@ -52,8 +52,8 @@ static uint64_t oldest_unanswered(const struct client *client, uint64_t producer
     return sequence;
 }
 
-/* Makes the client use the other node of a pair, unless it has changed the node since it sent this request to `node`.
- */
+/* Makes the client use the other node of a pair. Does nothing if the client no longer uses `node`, to which the request
+ * was sent. */
 static void turn_away(struct client *client, uint32_t node) {
     if (client->world->host_count > 1 && client->node == node) client->node = 1 - node;
 }
@@ -153,8 +153,8 @@ struct request *client_commit(struct client *client, Tarry__Op **ops, size_t cou
     struct world *world = client->world;
     if (!client->producer) client_hello(client);
     if (!client->producer || !client->up) return NULL;
-    /* Waits with later sequences, because the broker remembers only a limited number of replies after the oldest open
-     * commit. */
+    /* Sends no further commit while COMMITS_PER_PRODUCER_MAX follow the oldest open commit, because the broker
+     * remembers no more replies. */
     uint64_t next = client->sequence + 1;
     if (next - oldest_unanswered(client, client->producer, next) >= COMMITS_PER_PRODUCER_MAX) return NULL;
     Tarry__Request *body = body_new(client, TARRY__REQUEST__BODY_COMMIT);

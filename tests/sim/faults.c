@@ -49,9 +49,9 @@ static bool is_protected(const struct host *host, uint64_t position, uint64_t en
     return false;
 }
 
-/* Repairs the flipped bit. Also repairs a file whose deletion is not synced: after a loss of power the file exists
- * again. If its bit were still wrong while `flip` is cleared, each start would refuse, which is correct but not
- * expected (history 80264170). */
+/* Returns the file to repair, even if it has been deleted: after a loss of power, an unsynced deletion is undone, and
+ * the file exists again. An unrepaired bit would then make each start refuse, although `flip` says that no bit is wrong
+ * (history 80264170). */
 static struct model_file *flipped_file(struct world *world, const struct flip *flip) {
     struct model_disk *disk = world->host->disk;
     const struct model_entry *entry = model_find(disk, disk->cached, flip->name);
@@ -82,9 +82,9 @@ static bool was_erased(const struct host *host, const struct flip *flip, const s
     return false;
 }
 
-/* Returns whether no reader checks the bit. It may be among the contents of a frame of which some were erased: only a
- * reader of another content checks it. Or it may be the flag itself, which no checksum covers: the flag then claims
- * missing contents where none are missing (history 20802773). */
+/* Returns whether no reader checks the bit. This holds for a bit among the contents of a frame of which some were
+ * erased: only a reader of that content checks it. It also holds for the frame's flag of erasure, which no checksum
+ * covers (history 20802773). */
 static bool is_beside_erased(const struct host *host, const struct flip *flip, const struct model_file *file) {
     size_t at = host_frames_below(host, flip->position);
     if (at == host->frame_count) return false;
@@ -159,8 +159,8 @@ static void guard_later(struct world *world, struct faults *faults) {
     world_after_ns(world, (1 + random_below(&world->random, faults->down_ms)) * NS_PER_MS, guard, faults, 0);
 }
 
-/* Starts the broker with a flipped bit. Either it starts and nothing is wrong, or it refuses. Only bytes that no seal
- * frame protects yet may look like a torn tail. */
+/* Starts the broker with a flipped bit. Either the broker starts with correct data, or it refuses to start. It may cut
+ * the damage as a torn tail only if no seal frame protects the flipped byte yet. */
 static void start_with_flip(struct world *world, struct faults *faults) {
     struct host *host = world->host;
     struct flip *flip = &faults->flip;
@@ -271,7 +271,8 @@ static void read_again(struct world *world, void *argument, uint64_t number) {
     world->host->disk->read_error = 0;
 }
 
-/* Lets the index continue. In a stopped process it continues only when the process runs again (history 80015802). */
+/* Lets the held indexer continue. If its process is stopped, the indexer continues when the process does (history
+ * 80015802). */
 static void index_goes_on(struct world *world, void *argument, uint64_t number) {
     world_enter(world, world->host->number);
     host_release_index(world);
@@ -297,7 +298,8 @@ static void jump(struct world *world, struct faults *faults, bool far) {
     world_after_ns(world, (1 + random_magnitude(&world->random, 13)) * NS_PER_MS, take_back, faults, 0);
 }
 
-/* Returns whether a redaction after `position`, which the index has not absorbed, concerns contents of frames. */
+/* Returns whether a frame after `position` has a redaction of contents. The index has not absorbed frames after
+ * `position`. */
 static bool has_redacted_beyond(const struct host *host, uint64_t position) {
     for (size_t i = host_frames_below(host, position); i < host->frame_count; i++) {
         const Tarry__FrameBody *body = host->frames[i].body;

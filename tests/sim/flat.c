@@ -169,8 +169,8 @@ static struct flat_recur *find_recur(struct flat *flat, uint32_t queue, const ch
     return NULL;
 }
 
-/* Stores the record of a recurrence. It follows the records of its tasks in the frame, so flat has these tasks already.
- */
+/* Stores the record of a recurrence in the model. The frame has the records of the recurrence's tasks before it, so the
+ * model has these tasks already. */
 static void put_recur(struct flat *flat, const Tarry__RecurPut *put) {
     struct flat_recur *recur = find_recur(flat, put->queue, put->name);
     MUST(put->before_hash == (recur ? recur->hash : 0)); /* LOG-2 */

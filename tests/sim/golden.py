@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""golden.py: records what happens in each story into the source text that the story compares: golden.py BUILD.
-
-Runs every story with TARRY_STORY_RECORD and rewrites the text of each SIM_TRACE. The new text is a claim, not a proof: read the
-diff as you would read the story, because it now says what Tarry does, right or wrong.
+"""golden.py: makes each story's present trace the expected one. Usage: golden.py BUILD. Runs every story with
+TARRY_STORY_RECORD, and rewrites the text of each SIM_TRACE in the sources. Nothing proves that the new text is right: read
+the diff as you would read the story.
 """
 import os
 import re

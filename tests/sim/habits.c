@@ -67,8 +67,8 @@ void habits_draw(struct random *random, struct habits *out) {
         .half_dead = random_below(random, 4) == 0,
     };
     out->long_leases = random_below(random, 4) == 0;
-    struct random own = {.state = random->state}; /* draws from a copy of the generator, so that old seeds still give
-                                                     the same numbers below */
+    struct random own = {.state = random->state}; /* a copy of the generator: draws from it leave the draws from
+                                                     `random` unchanged, so old seeds play as before */
     out->redacts = random_below(&own, 3) == 0;
     out->pools = random_below(&own, 4) == 0; /* likewise */
     out->deletes = random_below(&own, 5) == 0;
@@ -139,7 +139,7 @@ static Tarry__Op *random_schedule(struct world *world, const struct habits *habi
     if (habits->conflicts) schedule.on_conflict = (Tarry__Schedule__OnConflict)random_below(&world->random, 4);
     bool may_be_early =
         habits->early && strcmp(schedule.queue, habit_queues[0]) ==
-                             0; /* the first queue may have lease_before_due, and then it refuses serial names */
+                             0; /* the first queue may have lease_before_due, which excludes serial names */
     if (habits->serials && !may_be_early && one_in(world, 2)) schedule.serial = one_in(world, 2) ? "ann" : "bob";
     if (habits->owns && one_in(world, 2)) schedule.max_attempts = 1 + (uint32_t)random_below(&world->random, 5);
     if (habits->owns && one_in(world, 2)) schedule.backoff_ms = 1 + random_magnitude(&world->random, 12);
@@ -257,7 +257,7 @@ static void group_something(struct client *client, struct habits *habits) {
         habits_calm_groups(client);
         return;
     }
-    if (one_in(world, 8)) { /* the broker refuses this while the group has shares or consumers */
+    if (one_in(world, 8)) { /* deletes a group; the broker refuses while the group has shares or consumers */
         (void)client_commit_one(client, op_delete(world, group_queues[random_below(&world->random, HABIT_GROUPS)]));
         return;
     }
@@ -266,7 +266,8 @@ static void group_something(struct client *client, struct habits *habits) {
     (void)client_commit_one(client, op_group(world, group, filter));
 }
 
-/* Deletes the topic's recurrences if it has lost its groups, because it gets none while it has recurrences. */
+/* Deletes the recurrences of a topic that has lost its groups. The broker refuses to give a queue groups while it has
+ * recurrences. */
 static void delete_recurrences(struct client *client) {
     const struct flat *head = &client->world->host->head;
     const uint32_t topic = flat_queue_number(head, TOPIC);
@@ -299,7 +300,8 @@ static Tarry__Op *random_recur_set(struct world *world, const char *queue, const
     else
         set.every_ms = 1000 * (1 + random_below(&world->random, 5));
     set.overlap = (char *)overlaps[random_below(&world->random, 3)];
-    if (strcmp(queue, TOPIC) == 0 && !one_in(world, 4)) set.overlap = (char *)"allow"; /* others are refused */
+    if (strcmp(queue, TOPIC) == 0 && !one_in(world, 4))
+        set.overlap = (char *)"allow"; /* a topic's recurrence is refused unless its overlap is "allow" */
     set.missed = (char *)(one_in(world, 3) ? "none" : "last");
     if (one_in(world, 3) && strcmp(set.overlap, "allow") == 0) set.missed = (char *)"all:3";
     set.count = 1 + random_below(&world->random, 6);
@@ -458,7 +460,7 @@ static void act(struct world *world, void *argument, uint64_t number) {
     if (habits->over || !habits->actions_left) return;
     habits->actions_left--;
     if (client->up && habits->early &&
-        !habits->early_set) { /* the broker refuses this if the queue already has tasks */
+        !habits->early_set) { /* sets lease_before_due; refused if the queue already has tasks */
         habits->early_set = true;
         (void)client_commit_one(client, op_early(world, habit_queues[0]));
     }
@@ -499,7 +501,7 @@ static void work_on(struct client *client, const struct held *held) {
     if (client->pooled) ask_for_more(client);
     if (client->sharer) {
         if (habits->over || !one_in(world, 16)) client_settle(client, held, op_fan_out(world, held));
-        return; /* otherwise nothing is sent, and the sharer keeps the task until its lease ends */
+        return; /* if no reply is sent, the sharer keeps the task until its lease ends */
     }
     if (habits->over) {
         client_settle(client, held, op_ack(world, held));

@@ -10,7 +10,8 @@
 #ifdef TARRY_SEEDED_BUGS
 #define CALM_ROUNDS_MAX 100 /* maximum number of rounds of the calm phase; a history that needs more has failed */
 #else
-/* Maximum number of rounds of the calm phase; a round takes at least 2 s, and after it fewer tasks must be live. */
+/* Maximum number of consecutive rounds of the calm phase that end with no fewer live tasks. A round takes at least 2 s.
+ */
 #define CALM_ROUNDS_MAX 600
 #endif
 #define SEAL_ROUNDS_MAX 40   /* maximum number of rounds of 250 ms until the last frame is a seal frame */
@@ -71,9 +72,9 @@ static bool is_settled(const struct world *world) {
     return true;
 }
 
-/* Returns the time until the next task is due or the next lease ends; UINT64_MAX: no such time. After the wall clock
- * was set back, the broker's wall time does not advance until the host's clock has reached it. A wall-clock task that
- * is due a little later may therefore be a year away. */
+/* Returns the time in ms until the next task is due or the next lease ends; UINT64_MAX: no such time. If the wall clock
+ * was set back, the broker's wall time stands still until the wall clock has caught up. So a wall-clock task may wait
+ * much longer than its due time suggests. */
 static uint64_t next_due_ms(struct world *world) {
     const struct flat *head = &world->host->head;
     struct instant now = host_now(world);
@@ -234,7 +235,7 @@ void history_live(struct world *world, uint64_t seed, struct history_report *out
     struct habits drawn;
     struct faults drawn_faults;
     habits_draw(&random, &drawn);
-    if (drawn.one_line) { /* in this kind of history, windows are read slowly while memory fills up */
+    if (drawn.one_line) { /* with all tasks in one line, windows are read slowly while memory is almost full */
         options.core.near_max = 4 + random_below(&random, 4);
         options.read = draw_span(&random, 21);
         options.index = draw_span(&random, 12);

@@ -104,8 +104,8 @@ void host_goes_on(struct world *world) {
     host_wake(world);
 }
 
-/* Returns the error of the wall time that the clock believes: the wall time when it last advanced, plus the BOOTTIME
- * since. */
+/* Returns the error of the wall time that the broker trusts. The broker trusts the last sample with an advanced wall
+ * time, plus the BOOTTIME that has passed since. */
 static int64_t trusted_ns(const struct world *world) {
     const struct sample *high = &world->host->clock.high;
     uint64_t line_ns = high->real_ns + (world_boot_ns(world) - high->boot_ns);
@@ -197,7 +197,8 @@ bool host_holds_back(const struct world *world, const struct row *row) {
 static void carry_out_at_once(struct world *world, struct core_effects *effects, size_t deliveries) {
     for (size_t i = 0; i < effects->lanes.count; i++) host_lane_effect(world, &effects->lanes.items[i]);
     for (size_t i = deliveries; i < effects->deliveries.count;
-         i++) { /* deliveries follow the lanes of the same step, because they need the lanes' turns */
+         i++) { /* deliveries come after the lanes of the same step, because a delivery gets the current `turn` of its
+                   lane */
         struct core_delivery *delivery = &effects->deliveries.items[i];
         delivery->turn = world->host->lanes[delivery->lane].state.turn;
         if (delivery->departs) host_depart(world, delivery);
@@ -207,8 +208,8 @@ static void carry_out_at_once(struct world *world, struct core_effects *effects,
     effects->lanes.count = effects->windows.count = effects->lows.count = effects->pages.count = 0;
 }
 
-/* LOG-1: checks that a reply depends at least on the position that its decision saw, and a delivery on the position of
- * its leases */
+/* LOG-1: checks the log position on which each reply and delivery depends. A reply depends at least on the position
+ * before the step, a delivery on the positions of its leases. */
 static void check_effects(struct host *host, const struct core_effects *effects, size_t replies, size_t deliveries,
                           uint64_t before) {
     struct instant at = host->stepped;
@@ -322,7 +323,8 @@ static void execute(struct world *world, enum turn_effect effect) {
         core_turn_look(turn, &now);
         break;
     case TURN_FLUSH:
-        /* While too many batches wait to leave, decisions go into this batch (is_put_off in core_thread.c). */
+        /* While too many batches wait, the effects of later steps go into the current batch (is_put_off in
+         * core_thread.c). */
         host->puts_off = !core_turn_is_large(turn) && !core_turn_may_fill(host->batches, host->inbox.stop);
         if (!host->puts_off) host_flush(world);
         break;

@@ -1,5 +1,5 @@
 /* host_archive.c: the simulated archive. It stores only its end and the ids of archived contents. Archiving copies
- * the contents as they are at its start: a content erased meanwhile would escape the erasure. */
+ * contents as they are when it begins, so a content must not be erased meanwhile: its copy would stay. */
 #include <string.h>
 
 #include "../must.h"
@@ -27,8 +27,8 @@ struct archiving {
     bool has[FLAT_TASKS_MAX]; /* by task id: true if the content is in the archive */
 };
 
-/* Returns whether the content is intact: not erased, and not a run of erased bytes with a flipped bit (history
- * 20045725). */
+/* Returns whether the content is intact. Its hash is checked, because erased bytes (zeros) may have a flipped bit
+ * (history 20045725). */
 static bool is_content(const Tarry__TaskPut *put, const uint8_t *blob) {
     uint8_t hash[CONTENT_HASH_SIZE];
     content_hash(blob, put->task->blob_size, hash);

@@ -72,8 +72,8 @@ static bool is_in_range(const Tarry__Redact *redact, const struct frame_header *
     return ms >= redact->from_ms && (!redact->to_ms || ms < redact->to_ms);
 }
 
-/* Marks the tasks that were redacted. The records of a time range do not show which tasks were redacted later, but
- * their bytes do. */
+/* Marks the tasks that were redacted. Redactions that follow the searched range are not among its records, so erased
+ * tasks are recognized by their erased bytes. */
 static void mark_erased(const struct search *search, struct core_past *past) {
     for (size_t i = 0; is_range(search->redact) && i < past->count; i++) {
         struct core_past_task *task = &past->tasks[i];
@@ -182,7 +182,8 @@ static enum erasure_result erase_archive(struct world *world) {
     return ERASURE_DONE;
 }
 
-/* Removes the erased redactions in a transaction of the index. At that time no copy of the contents is left. */
+/* Removes the redactions that were carried out, in a transaction of the index. Checks that no copy of their contents is
+ * left. */
 static void report(struct world *world) {
     struct host *host = world->host;
     TRACE(world, "broker", "erased %zu", host->slice_count);
@@ -210,7 +211,7 @@ static enum erasure_result execute(struct world *world) {
     case ERASURE_END:
         log_erase_end(host->log);
         break;
-    case ERASURE_TAILS: /* nothing to do: a broker without a peer has no quarantined tails */
+    case ERASURE_TAILS: /* nothing to erase: only a node of a pair has quarantined tails */
     case ERASURE_FORGET:
     case ERASURE_REST:
         break;

@@ -1,5 +1,5 @@
 /* host_index.c: the indexer follows the log (shell/threads/indexer.c), and retention removes segments that the index
- * has absorbed. Every frame is read from the disk and compared with the appended one. */
+ * has absorbed. The indexer reads every frame from the disk and compares it with the frame that was appended. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -264,7 +264,7 @@ void host_retire_later(struct world *world) {
     if (retention_look(&host->retention, oldest, &facts) == RETENTION_ARCHIVE) host_archive_later(world);
     if (!retention_is_active(&host->retention)) return;
     (void)retention_step(&host->retention,
-                         execute(world)); /* executes the first effect at once, which opens the segment */
+                         execute(world)); /* carries out the first effect at once: it opens the segment to be retired */
     retire_soon(world);
 }
 
@@ -317,8 +317,8 @@ static bool can_prepare(const struct host *host) {
     return disk_reserve_admits_segment(&host->reserve, free_bytes(host->disk), size);
 }
 
-/* Returns whether the log can append this many bytes. The log's own thread would have prepared the next segment; here
- * the function only checks whether that is possible. */
+/* Returns 0 if the log can append `size` bytes; otherwise an error. In the product, the log's preparing thread makes
+ * the next segment in time. The simulator only checks whether a segment can be made. */
 static int log_has_room(struct host *host, uint64_t size) {
     uint64_t position = core_position(host->core), segment_size = host->reserve.segment_size;
     int error = log_fits(host->log, position, size);
@@ -327,7 +327,7 @@ static int log_has_room(struct host *host, uint64_t size) {
     return log_fits(host->log, position, size > segment_size ? size - segment_size : 0);
 }
 
-/* CAP-1, F-4: checks that the next ack still fits after the admitted commit, or that space can be made for it. */
+/* CAP-1, F-4: checks that after the commit that was let in, the log still has space for an ack, or can get it. */
 static void check_room(struct host *host, uint64_t commit_size) {
     uint64_t ack_size = FRAME_HEADER_SIZE + 512;
     if (host->reserve.segment_size < 4 * ack_size || can_prepare(host)) return;

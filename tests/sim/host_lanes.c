@@ -21,7 +21,7 @@ static void tell(struct world *world, const struct lane *lane, enum core_event_k
     host_post(world, lane, &event);
 }
 
-/* Ends the delivery on the lane, and reports to the core whether it has left. */
+/* Ends the delivery that the lane is sending. Tells the core whether the delivery has left. */
 static void finish(struct world *world, struct lane *lane, bool has_left) {
     struct sent *sent = lane->sent;
     lane->sent = NULL;

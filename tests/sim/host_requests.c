@@ -1,6 +1,6 @@
-/* host_requests.c: incoming requests, and reads of the index for the core. The rows arrive late, and the core gets them
- * later still. Carries out the effects of engine/engine_request.h, as shell/threads/core_thread.c and reader.c do; the
- * indexer loads the windows. */
+/* host_requests.c: incoming requests, and reads of the index for the core. A read ends after a delay, and the core gets
+ * the rows after another delay. This file carries out the effects of engine/engine_request.h, as
+ * shell/threads/core_thread.c and reader.c do; the indexer loads the windows. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,7 +167,7 @@ static bool has_schedules(const Tarry__Request *request) {
     return false;
 }
 
-/* Lets due timers fire before the request is predicted, so that the prediction includes their effects. */
+/* Lets due timers fire before the test predicts the reply, so that the prediction includes their effects. */
 static void let_time_pass(struct world *world) {
     if (core_deadline(world->host->core) > host_event_time(world).steady_ns / NS_PER_MS) return;
     struct core_event event = {.kind = CORE_TICK};
@@ -280,8 +280,8 @@ static void receive(struct world *world, const struct unread *unread) {
     struct core_request *prepared = &engine_request->event.request;
     if (request->body->body_case == TARRY__REQUEST__BODY_COMMIT) prepared->commit.contents = request->contents;
     if (request->body->body_case == TARRY__REQUEST__BODY_SUBSCRIBE) {
-        /* The session's secret permits to resume it (shell/process/secret.c); the simulator uses its number as the
-         * secret. */
+        /* A client needs a session's secret to resume the session (shell/process/secret.c). The simulator uses the
+         * session's number as its secret. */
         const ProtobufCBinaryData *resume = &request->body->subscribe->resume;
         if (resume->len) memcpy(&prepared->resumed, resume->data, sizeof prepared->resumed);
         prepared->pooled = client->pooled;
@@ -305,7 +305,7 @@ void host_read(struct world *world, struct unread *unread) {
     receive(world, unread);
     struct unread **at = &host->unread;
     while (*at && *at != unread) at = &(*at)->next;
-    if (*at) *at = unread->next; /* the request may have ended the process, and then the list is empty */
+    if (*at) *at = unread->next; /* if the request has ended the process, the list of unread requests is empty */
 }
 
 void host_answer(struct world *world, struct asked *asked, uint32_t node, Tarry__Reply *reply, const uint8_t *commit,

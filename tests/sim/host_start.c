@@ -236,7 +236,7 @@ static bool drain(struct world *world) {
         if (end == TURN_CLOSES)
             host_begin_run(world, (struct core_event){.kind = CORE_CLOSE, .who = "operator@house"});
         else if (!world_step(world))
-            later_ms += TURN_DRAIN_MAX_MS; /* no event will come before that time, so it may pass at once */
+            later_ms += TURN_DRAIN_MAX_MS; /* nothing happens before that time, so the clock skips to it */
         world_enter(world, host->number);
     }
     return host->state == HOST_UP && host->life == life;
@@ -333,8 +333,9 @@ static void refuse_as_planned(struct world *world, const struct recovery_plan *p
     }
 }
 
-/* Checks that the broker had not promised the tail that was cut. Returns false if it had, but a bit had flipped in
- * bytes that no seal frame protected yet, which looks like a torn tail (README, exceptions to the promises). */
+/* Checks a torn tail that recovery has cut. Normally, no reply may depend on the cut part. Returns false if one did: a
+ * bit had flipped in bytes that no seal frame protected yet, which looks like a torn tail (README, exceptions to the
+ * promises). */
 static bool forget_cut(struct world *world, const struct log_recovery *found) {
     if (found->cut_bytes) TRACE(world, "broker", "cuts a torn tail of %" PRIu64 " bytes", found->cut_bytes);
     struct host *host = world->host;
@@ -377,10 +378,10 @@ static void replay_frame(struct world *world, struct recovery_plan *plan) {
     flat_apply(&host->head, &note->header, note->body);
 }
 
-/* Sets the maximum time that a start may add to steady time beyond the time that truly passed. Within one boot of the
- * machine, it is zero. After a new boot, the wall clock may be further ahead than the clock that was believed. If the
- * wall time did not advance while steady time did, the difference includes that time again, except for the lead of
- * steady time over the wall (clock.c). */
+/* Adds to steady_jumped_ns the most by which this start may move steady time ahead of the true time. Within one boot of
+ * the machine, this is zero. After a new boot, the wall clock may be ahead of the time that the broker trusted before.
+ * If the wall time had stood still, the start adds that time to steady time again; only the lead of steady time over
+ * the wall reduces the error (clock.c). */
 static void allow_for_walls(struct world *world, const struct instant *last, bool same_boot) {
     struct host *host = world->host;
     const struct frame_note *note = host->frame_count ? &host->frames[host->frame_count - 1] : NULL;
@@ -393,8 +394,8 @@ static void allow_for_walls(struct world *world, const struct instant *last, boo
     if (host->stood_before_ns > ahead_ns && !same_boot) world->steady_jumped_ns += host->stood_before_ns - ahead_ns;
 }
 
-/* Restarts the clock. A start may believe a wall clock that is further ahead than any before (TIME-2). A broker without
- * a log has no earlier time to compare with, so it believes any clock. */
+/* Restarts the clock. A start may accept a wall clock that is further ahead than any accepted before (TIME-2). A broker
+ * with an empty log has no earlier time to compare with, so it accepts any clock. */
 static void restart_clock(struct world *world, struct clock_origin origin) {
     struct host *host = world->host;
     int64_t limit_ns = world->believable_ns + (int64_t)(CLOCK_JUMP_START_MS * NS_PER_MS);
@@ -584,8 +585,8 @@ static bool start(struct world *world, bool accept_clock) {
 
 bool host_start(struct world *world, bool accept_clock) {
     uint32_t from = world->place;
-    world_enter(world, world->host->number); /* makes this host the current place, because the events of the started
-                                                process belong to it and stop with it */
+    world_enter(world, world->host->number); /* the events of the started process must belong to this host, so that they
+                                                stop with the process */
     bool is_up = start(world, accept_clock);
     world_enter(world, from);
     return is_up;

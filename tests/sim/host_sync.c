@@ -71,7 +71,8 @@ static uint64_t erasures(void *context) {
     return log_erasures(world->host->log);
 }
 
-/* Does not wait: contents are read only when they may leave. */
+/* Checks that `after` is durable, and does not wait, because the simulator reads contents only when their delivery may
+ * leave. */
 static bool wait_durable(void *context, uint64_t after) {
     const struct world *world = context;
     MUST(after <= log_durable(world->host->log)); /* LOG-1 */
@@ -100,8 +101,8 @@ static Tarry__Reply *copy_reply(struct world *world, const Tarry__Reply *reply) 
     return copy;
 }
 
-/* R3: checks that a reply depends only on frames that are acknowledged with it, and shows everything that was
- * acknowledged when its request came. A follower's reply must say that it is a follower's. */
+/* R3: checks that a reply depends only on frames that are acknowledged with it. The reply must also include everything
+ * that was acknowledged when its request arrived. A follower's reply must say that it comes from a follower. */
 static void check_known(struct world *world, const struct core_reply *reply, const struct asked *asked) {
     const struct host *host = world->host;
     if (!host->node) return;
@@ -186,7 +187,7 @@ static void delivery_sender(struct world *world, void *argument, uint64_t life) 
     host->delivery_sender_comes = false;
     struct parcel *parcel = host->parcels;
     if (!release_gate_reaches(&host->gate, parcel->delivery.after))
-        return; /* the sender runs again once that position may leave */
+        return; /* the sender runs again once the delivery may leave */
     host->parcels = parcel->next;
     if (depart(world, &parcel->delivery)) delivery_sender_later(world);
 }
@@ -319,8 +320,7 @@ bool host_release(struct world *world, bool *out_has_left) {
 void host_committed(struct world *world, uint64_t position) {
     struct host *host = world->host;
     TRACE(world, "broker", "committed #%zu", host_frames_below(host, position));
-    if (position <= host->durable)
-        return; /* a leader whose follower lacked frames at the start may be called with an older position */
+    if (position <= host->durable) return; /* can happen to a leader whose follower lacked frames at the start */
     release_gate_reach(&host->gate, position);
     release_gate_tell(&host->gate);
 }
@@ -348,8 +348,8 @@ static void read_group(struct world *world) {
     }
 }
 
-/* Marks the batches of the group commit as durable. In a pair, a position that is durable here need not be committed
- * (R3). Returns false if the disk failed, which ends the broker's life. */
+/* Marks the batches of the group commit as durable on this node. In a pair, the other node may not have them yet, so
+ * they may be uncommitted (R3). Returns false if the disk failed, which ends the broker's life. */
 static bool release_group(struct world *world) {
     struct host *host = world->host;
     struct batch *batches = host->syncing;

@@ -14,7 +14,7 @@
 #include "check.h"
 #include "tarry_limits.h"
 
-/* Fields of a task that a record must leave unchanged, besides those of the lease. */
+/* Fields of a task that the record must not change. The fields of the lease are checked separately. */
 enum keeps { KEEPS_DUE = 1, KEEPS_ATTEMPT = 2, KEEPS_DELIVERIES = 4, KEEPS_TOKEN = 8 };
 
 static const struct {
@@ -80,14 +80,15 @@ uint64_t spread_to(const Tarry__Overdue *overdue, const struct row *row) {
     return until_ms + 1 + frame_sum(seed, sizeof seed) % overdue->overdue_spread_ms;
 }
 
-/* The broker treats an overdue task exactly as the judgement of the outage demands. */
+/* Checks that the broker treats an overdue task exactly as the recorded outage requires. */
 static void law_of_overdue(const struct flat *flat, const Tarry__TaskPut *put, const struct row *before) {
     const Tarry__Overdue *overdue = NULL;
     const enum fate fate = fate_of(flat, before, &overdue);
     const uint64_t now_ms = now_ns(flat, before->base) / 1000000;
-    bool has_come = fate == FATE_SPREAD &&
-                    spread_to(overdue, before) <=
-                        now_ms; /* a task whose new due time has passed need not be moved before it is delivered */
+    bool has_come =
+        fate == FATE_SPREAD &&
+        spread_to(overdue, before) <=
+            now_ms; /* the new due time has passed, so the task may be leased without a record that moves it */
     if (put->cause == TARRY__CAUSE__CAUSE_LEASED)
         MUST(fate == FATE_NONE || has_come || session_is_mover(put->task->session));
     if (put->cause == TARRY__CAUSE__CAUSE_BURIED && before->state == ROW_WAITING)
@@ -128,7 +129,7 @@ static void law_of_share(const struct flat *flat, const Tarry__TaskPut *put, con
         MUST(flat->tasks[id].share_of == put->share_of && flat->tasks[id].row.queue != row->queue);
 }
 
-/* Checks that no share that has not ended has the key of the topic's new task. */
+/* Checks that the key of a topic's new task belongs to no live share. */
 static void law_of_topic_key(const struct flat *flat, const struct row *row) {
     for (size_t i = 1; row->key_size && i < FLAT_QUEUES_MAX; i++) {
         const Tarry__QueuePut *group = &flat->queues[i].put;
@@ -154,13 +155,13 @@ static const struct flat_recur *recur_of(const struct flat *flat, const struct r
     return NULL;
 }
 
-/* Returns the id of the task whose share this is, or the task's own. */
+/* Returns the id of the topic's task whose share the task is. Returns `id` for a task that is no share. */
 static uint64_t first_id(const struct flat *flat, uint64_t id) {
     return flat->tasks[id].share_of ? flat->tasks[id].share_of : id;
 }
 
-/* An occurrence comes once, to each group of a topic too: no other task with its key was ever delivered, since the
- * recurrence was set. (One that an operator moved may have run before.) */
+/* Checks that an occurrence of a recurrence is delivered only once (in a topic, once to each group). No other task with
+ * its key may have been delivered since the recurrence was set. Excepted are tasks that an operator moved. */
 static void law_of_once(const struct flat *flat, const struct row *row) {
     const struct flat_recur *recur = recur_of(flat, row);
     if (!recur || first_id(flat, row->id) < recur->first_task) return;
@@ -201,7 +202,8 @@ static void law_of_lease(const struct flat *flat, const Tarry__TaskPut *put, con
     MUST(put->before_session == before->session && put->before_delivered_ms == before->delivered_ms);
 }
 
-/* TRUE-1: the record names the task's former consumer as the last one that may have acted on it. */
+/* TRUE-1: an unsent delivery is undone, so the record again names the consumer before it as the last one that may have
+ * acted on the task. */
 static void law_of_unsent(const struct flat_task *task, const Tarry__TaskPut *put, const struct row *row) {
     MUST(put->before_session == task->row.session && put->before_delivered_ms == task->row.delivered_ms);
     MUST(row->session == task->session_before && row->delivered_ms == task->delivered_before_ms);
@@ -213,8 +215,8 @@ static void law_of_attempts(const struct flat *flat, const struct row *before) {
     MUST(!most || before->attempt < most); /* the task must have an attempt left; otherwise it would have become dead */
 }
 
-/* Checks spread_ms: only a client's schedule or move spreads a task (watch.c), and other records that set a due time
- * set it to 0. */
+/* Checks spread_ms. Only a client's schedule or move sets it (see watch.c). Any other record that changes the due time
+ * must set spread_ms to 0. */
 static void law_of_spread(const Tarry__TaskPut *put, const struct row *row, const struct row *before) {
     bool is_clients = put->cause == TARRY__CAUSE__CAUSE_MOVED && !is_spread(put);
     bool is_kept = row->spread_ms == before->spread_ms && row->due_ms == before->due_ms;
@@ -368,8 +370,8 @@ void laws_of_job(const struct flat *flat, const Tarry__JobPut *job) {
          !job->after_id); /* a new job must not concern tasks that are scheduled later */
 }
 
-/* Checks that no live or dead task loses its content, and that each record of an erasure erased the content of the task
- * that it names. */
+/* Checks that the redacted task has ended. If the record describes the erased content, it must name the task's own
+ * queue, key and content. */
 void laws_of_redaction(const struct flat *flat, const Tarry__Redaction *redaction) {
     MUST(redaction->id && redaction->id < flat->next_id && redaction->reason[0]);
     const struct flat_task *task = &flat->tasks[redaction->id];
@@ -387,7 +389,8 @@ void laws_of_redaction(const struct flat *flat, const Tarry__Redaction *redactio
 
 /* ---- recurrences */
 
-/* The reference calendar: intervals, and cron expressions of the form "*\/N * * * * *" (seconds). */
+/* Returns the next occurrence after `after_ms`, by a second, simple implementation. It knows intervals, and cron
+ * expressions that mean "every N-th second of a minute". */
 static uint64_t calendar_next(const Tarry__RecurSet *set, uint64_t after_ms) {
     if (set->every_ms) return after_ms + set->every_ms;
     const uint64_t step_s = strtoull(set->cron + 2, NULL, 10);
@@ -401,7 +404,8 @@ static bool is_live(const struct flat *flat, uint64_t id) {
     return id && id < flat->next_id && !task->ended && task->row.state != ROW_BURIED;
 }
 
-/* The next occurrence's task is new, or the one that was there before, and has the due time of the state. */
+/* Checks the task of the next occurrence: either the record leaves it unchanged, or it is live and has the due time in
+ * the recurrence's state. */
 static void law_of_next_task(const struct flat *flat, const struct flat_recur *before, const Tarry__RecurPut *put) {
     const Tarry__RecurState *state = put->state;
     const uint64_t task = state->next_id;
@@ -412,7 +416,8 @@ static void law_of_next_task(const struct flat *flat, const struct flat_recur *b
     MUST(flat->tasks[task].row.scheduled_ms == flat->steady_ns / 1000000); /* the task was created by this frame */
 }
 
-/* An occurrence runs only if no earlier one is open, unless overlap allows it, or an operator moved it. */
+/* Checks that an occurrence runs only if no earlier occurrence is still open. Excepted are recurrences with the overlap
+ * "allow", and occurrences that an operator moved. */
 static void law_of_overlap(const struct flat *flat, const struct flat_recur *before) {
     const Tarry__RecurState *was = before->state;
     if (strcmp(before->set->overlap, "allow") == 0 || !is_live(flat, was->next_id)) return;
@@ -421,8 +426,8 @@ static void law_of_overlap(const struct flat *flat, const struct flat_recur *bef
     for (size_t i = 0; i < was->n_open; i++) MUST(!is_live(flat, was->open[i]));
 }
 
-/* No occurrence is lost, and none comes twice. The occurrences that this record settles are exactly those of the
- * calendar from the former next one up to `at_ms`, and the new next one is the first after them. */
+/* Checks that no occurrence is lost or comes twice. The record must settle exactly the calendar's occurrences from the
+ * former `next_ms` up to `at_ms`. The new `next_ms` must be the first occurrence after them. */
 static void law_of_due(const struct flat *flat, const struct flat_recur *before, const Tarry__RecurPut *put) {
     const Tarry__RecurSet *set = before->set;
     const Tarry__RecurState *was = before->state, *state = put->state;

@@ -37,7 +37,7 @@ static struct ledger_origin *news_of(struct world *world, struct frame_note *not
     return &news->origin;
 }
 
-/* Notes the true time from which the task waits, and its delay, for the check of TIME-1. */
+/* Notes the true time at which the task began to wait, and the task's delay, for the check of TIME-1. */
 static void note_due(struct world *world, const Tarry__TaskPut *put, struct ledger_origin *origin) {
     bool sets_due = put->cause == TARRY__CAUSE__CAUSE_SCHEDULED || put->cause == TARRY__CAUSE__CAUSE_MOVED;
     bool changes_due = sets_due || put->task->due_ms != put->before_due_ms;
@@ -58,7 +58,8 @@ static void check_redaction(struct world *world, const Tarry__Redaction *redacti
     MUST(memcmp(redaction->content_hash.data, content->hash, CONTENT_HASH_SIZE) == 0);
 }
 
-/* Returns the content, copied if necessary: that of a recurrence's occurrence is in the memory of the core's step. */
+/* Returns a copy of the content, because an occurrence's content lies in memory that is valid only during the core's
+ * step. */
 static const struct core_content *kept_content(struct world *world, const struct core_content *content) {
     struct core_content *copy = world_copy(world, content, sizeof *content);
     copy->data = world_copy(world, content->data, content->size);
@@ -129,8 +130,8 @@ void ledger_on_loss(struct world *world, const struct flat *head) {
 
 static void note_result(struct world *world, const Tarry__Op *op, const Tarry__OpResult *result) {
     bool took_effect = result->code == TARRY__CODE__OK;
-    /* TRUE-1: with deliveries, the reply says which session got the task, and when. A task that went to its groups may
-     * have had shares whose outcomes are forgotten. */
+    /* TRUE-1: a result with `deliveries` above 0 names the session that got the task, and the time. Excepted is a task
+     * that went to its groups: its shares may have had deliveries that are forgotten. */
     bool is_of_task = op->op_case == TARRY__OP__OP_CANCEL || op->op_case == TARRY__OP__OP_MOVE;
     MUST(!result->session == !result->delivered_ms && (!result->session || result->deliveries));
     MUST(!result->deliveries == !result->session || (is_of_task && world->has_topic));
@@ -235,7 +236,7 @@ static void check_time(struct world *world, const struct row *row, const struct 
     uint64_t now_ns = row->base == ROW_WALL ? now.wall_ns : now.steady_ns;
     if (now_ns < row->due_ms * NS_PER_MS && flat_is_early(&world->host->head, row->queue)) return;
     MUST(now_ns >= row->due_ms * NS_PER_MS); /* TIME-1: the delivery is not early by the broker's own clock */
-    if (row->base == ROW_WALL) { /* allows for the error that a wall clock may have without being distrusted */
+    if (row->base == ROW_WALL) {             /* allows for the error up to which the broker accepts a wall clock */
         MUST((int64_t)(row->due_ms * NS_PER_MS) <= (int64_t)(WORLD_EPOCH_NS + world->now_ns) + world->believable_ns);
     } else if (task->received_ns &&
                task->due_ms == row->due_ms) { /* TIME-1: the delivery is not early by the true time */
@@ -249,8 +250,8 @@ static void check_time(struct world *world, const struct row *row, const struct 
     }
 }
 
-/* Returns whether a deposed leader of a pair may have sent this delivery late, or again while its follower confirms.
- * Newer deliveries may have been sent since; the consumer learns that from the token (FENCE-1). */
+/* Returns whether this delivery may come late or again, because a deposed leader of a pair sent it. Newer deliveries of
+ * the task may have been sent before; the token tells the consumer (FENCE-1). */
 static bool is_late(const struct world *world, const struct row *row) {
     const struct row *now = &world->host->head.tasks[row->id].row;
     bool is_current = now->lease_epoch == row->lease_epoch && now->lease_position == row->lease_position;
@@ -312,8 +313,8 @@ void ledger_on_departure(struct world *world, const struct core_delivered *deliv
 
 void ledger_on_arrival(struct world *world, const struct core_delivered *delivered) {
     struct ledger_task *task = task_of(world, delivered->row.id);
-    /* TRUE-1: if a delivery arrives after the task's end was confirmed, that reply had counted the delivery, which was
-     * in flight. */
+    /* TRUE-1: if the client already knows that the task has ended, the reply that said so must have counted this
+     * delivery. */
     MUST(!task->over || delivered->row.deliveries <= task->deliveries);
     task->seen = true;
 }

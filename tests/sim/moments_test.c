@@ -77,7 +77,7 @@ static struct index *open_own(const struct fx *f, bool read_only) {
     return index;
 }
 
-/* Builds the index of the first `count` frames. Their hash chain is the log's, where the log still has it. */
+/* Builds the index of the first `count` frames. The frames have the hash chain of the log if the log still has them. */
 static void make_own(struct fx *f, size_t count) {
     const struct host *host = f->world->host;
     struct log_cursor *cursor;
@@ -259,7 +259,9 @@ static void compare_rows(struct fx *f, struct as_of *moment, const struct expect
         for (size_t i = 0; i < rows.count; i++, seen++) {
             const struct row *row = &rows.rows[i];
             MUST(row->id < f->flat->next_id && !f->flat->tasks[row->id].ended);
-            MUST(row_hash(row) == row_hash(&f->flat->tasks[row->id].row)); /* the hash covers every field */
+            MUST(row_hash(row) ==
+                 row_hash(
+                     &f->flat->tasks[row->id].row)); /* compares all fields of the row, because the hash covers them */
             MUST(as_of_state(moment, row) == expected_state(&f->flat->tasks[row->id].row, expected));
         }
     }
@@ -288,7 +290,7 @@ static int each_queue(void *argument, const Tarry__QueuePut *queue) {
     struct flat_queue *own = &f->flat->queues[queue_place(queue->number)];
     if (own->put.number != queue->number) return 0; /* a former queue is found by its name */
     MUST(queue_hash(queue) == own->hash);
-    own->hash = 0; /* the hash was compared already */
+    own->hash = 0; /* 0 marks that the queue was found and compared */
     return 0;
 }
 
@@ -369,8 +371,8 @@ static void compare_contents(struct fx *f, struct index *index) {
     }
 }
 
-/* Returns whether the content of a task that was live at that moment may be erased by now. No complete directory of
- * that moment can be made in this case. */
+/* Returns whether a task that was live at that moment may have lost its content since. In this case no complete copy of
+ * the directory as of that moment can be made. */
 static bool was_redacted_since(const struct fx *f) {
     for (uint64_t id = 1; id < f->flat->next_id; id++) {
         const struct flat_task *task = &f->flat->tasks[id];

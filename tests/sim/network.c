@@ -13,8 +13,9 @@ struct message {
     struct client *client;
     struct request *request; /* the request that the message carries; NULL: it carries none */
     uint64_t run;            /* run of the client that receives the message */
-    uint64_t life;           /* for connections: life of the broker */
-    struct answer answer;    /* the reply that the message carries */
+    uint64_t
+        life; /* for messages about connections: life number of the broker; a message to an earlier life is dropped */
+    struct answer answer; /* the reply that the message carries */
     struct delivered delivered;
     uint64_t session;
     uint64_t pipe; /* number, at the broker, of the connection that breaks */
@@ -168,8 +169,8 @@ void network_credit(struct world *world, struct client *client, uint64_t session
     world_after_at(world, node, world_span_ns(world, &world->options.wake), credit_arrives, message, 0);
 }
 
-/* Breaks the connection. The broker and the client notice it independently, unless the link is cut in their direction.
- */
+/* Breaks the connection. The broker and the client notice it independently. Each notices it only if the link towards it
+ * is not cut. */
 void network_break_pipe(struct world *world, struct client *client, uint64_t session) {
     uint32_t node = client->session_node;
     struct message *message = world_alloc(world, sizeof *message);

@@ -136,7 +136,8 @@ void node_run_again(struct world *world) {
     world_after_ns(world, AGAIN_AFTER_NS, start_again, NULL, world->host->life);
 }
 
-/* A former leader starts again (exec); any other node waits for an operator. */
+/* Ends this run of the node. A former leader's process starts again (exec). Any other node refuses to work until an
+ * operator intervenes. */
 static void end_run(struct world *world, enum pair_role before, const char *reason) {
     struct node *node = world->host->node;
     bool led = before == PAIR_LEADING || before == PAIR_YIELDING;

@@ -121,8 +121,8 @@ static void hear_clock(struct world *world, const Tarry__FollowReply *body) {
     host->noted_steady_ns = clock->noted_steady_ns;
 }
 
-/* An answer that is being handled, and the steps that remain. The rules get answers to older questions, too, and must
- * recognize them. */
+/* State of the handling of one answer. The pair's rules must also recognize answers to older questions, so these are
+ * handled too. */
 struct take {
     const struct node_message *message;
     struct follower_take take;
@@ -242,13 +242,14 @@ static void take_answer(struct world *world, const struct node_message *message,
     struct pair_message *answer = &take->answered.message;
     *answer = follow_wire_answered(&message->answer, &node->hard_state);
     answer->differs = follow_wire_differs(host->log, &message->answer);
-    MUST(!answer->differs ||
-         node->may_refuse); /* F-31d: the two logs may differ within one epoch only if the node may refuse */
+    MUST(!answer->differs || node->may_refuse); /* F-31d: logs that differ within one epoch are allowed only in a test
+                                                   that sets may_refuse */
     take->take = follower_take_begin(&node->pair, answer, message->answer.frames.len > 0, is_newest);
     go_on(world, take);
 }
 
-/* Handles that a question gets no answer. An operator's command that waits for it continues without it. */
+/* Reports that a question got no answer. If an operator's command waited for the answer, it continues without the
+ * answer. */
 static void unanswered(struct world *world, bool is_refused_by_leader) {
     struct pair_event event = {.kind = PAIR_UNANSWERED, .present = is_refused_by_leader};
     node_step(world, &event, NULL);

@@ -7,8 +7,9 @@
 #include "registrar.h"
 #include "world.h"
 
-/* Returns whether the record lists the node as in sync. Without a coordinator, returns whether the other node's hard
- * state allows that, because it does not say that the other node served alone. */
+/* Returns whether the pair's record lists the node as in sync. Without a coordinator there is no record: returns
+ * whether the other node's hard state knows this node as its peer, and does not say that the other node served alone.
+ */
 static bool is_counted(const struct world *world, const struct host *host) {
     const struct registrar *registrar = world->registrar;
     const struct hard_state *others = &world->hosts[1 - host->number].node->hard_state;
@@ -30,7 +31,8 @@ void node_check_members(struct world *world) {
     }
 }
 
-/* A time in ms that is longer than a read of the record, an abandoned hand-over, or a pause that was not noticed. */
+/* A time that is longer than a read of the pair's record, than an abandoned hand-over, and than a pause of the process
+ * that was not noticed. */
 #define LAW_LONG_NS (4000 * NS_PER_MS)
 /* A call that was lost while its node was cut off delays the node's next question until that call times out. */
 #define LAW_CALL_NS (COORDINATOR_CALL_MS * NS_PER_MS)
@@ -41,10 +43,10 @@ bool node_disk_hangs(const struct world *world) {
     return world->now_ns - host->sync_since_ns >= host->sync_stood_ns + LEADER_DISK_HUNG_MS * NS_PER_MS;
 }
 
-/* F-13, F-31c: checks that no node takes over from a healthy leader that is present at the coordinator, whatever link
- * is cut between the nodes. A leader whose disk hangs is not healthy: it stops declaring itself, so that the other node
- * may lead although no message between the nodes arrives (F-31a, history 123045628). The check is omitted while
- * messages to the coordinator may be late or lost. */
+/* F-13, F-31c: checks that no node takes over from a healthy leader that is present at the coordinator, even if links
+ * between the nodes are cut. A leader with a hung disk is not healthy: it stops writing its presence, so that the other
+ * node may lead (F-31a, history 123045628). The check is omitted while messages to the coordinator may be late or lost.
+ */
 void node_check_claim(const struct world *world) {
     const struct registrar *registrar = world->registrar;
     const struct node *self = world->host->node;
@@ -84,7 +86,8 @@ size_t node_proved(struct world *world) {
     const struct host *host = world->host;
     struct node_following *following = &host->node->following;
     freshness_applied(&following->fresh, core_position(host->core));
-    size_t acknowledged = SIZE_MAX; /* two replies may belong to the same moment; the smaller number counts */
+    size_t acknowledged =
+        SIZE_MAX; /* two questions may have been sent at the same time; the smaller number is certain */
     for (size_t i = 0; i < NODE_WORDS; i++) {
         const struct node_word *word = &following->words[i];
         bool is_it = word->asked_ns != 0 && word->asked_ns == following->fresh.proved.asked_ns;

@@ -13,8 +13,8 @@
 #include "tarry_limits.h"
 #include "world.h"
 
-/* Minimum time in ns without progress after which a follower may count as stalled. Waiting clients do not learn it
- * earlier. */
+/* Minimum time in ns without progress before a follower may count as stalled. Before this time, waiting clients must
+ * not get BUSY for a stalled follower. */
 #define LAW_STALL_NS (1000 * NS_PER_MS)
 
 /* ---- beginning */
@@ -85,7 +85,7 @@ static void nothing_more(struct world *world, void *argument) {}
 
 void node_written(struct world *world, uint64_t position) {
     leader_half_written(&world->host->node->leading.half, position);
-    node_post(world, nothing_more, NULL); /* lead_go_on sends the answer */
+    node_post(world, nothing_more, NULL); /* calls lead_go_on, which answers the held question */
 }
 
 void node_durable(struct world *world, struct batch *batches) {
@@ -359,7 +359,7 @@ void node_paused(struct world *world, uint64_t position) {
 static void pause_core(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;
-    host->inbox.pause = host->node->paused; /* the inbox keeps only one value, so the latest one counts */
+    host->inbox.pause = host->node->paused; /* sets the latest value, because the inbox has only one */
     host_turn(world);
 }
 

@@ -1,12 +1,9 @@
-/* node_snapshot.c: a snapshot for a follower whose next frames are no longer in the leader's log: the leader's log and
- * index as of one position (shell/pair/snapshot.c, shell/jobs/backup.c).
- *
- * The node notes durably that it wants a snapshot, and its process starts again. The snapshot is fetched before
- * recovery, however long that takes.
- *
- * The product copies the files and then puts them in place. The simulator does this at once, after a delay, because
- * nothing reads the directory while the mark says that a snapshot is wanted. A follower that is killed meanwhile
- * fetches again; so does one whose source has been started again. */
+/* node_snapshot.c: a snapshot for a follower whose next frames are no longer in the leader's log. A snapshot is the
+ * leader's log and index as of one position (shell/pair/snapshot.c, shell/jobs/backup.c). The node writes a durable
+ * mark that it wants a snapshot, and its process starts again. The snapshot is fetched before recovery, however long
+ * that takes. The product copies the files and then puts them in place. The simulator does both at once, after a delay,
+ * because nothing reads the directory while the mark exists. If the follower is killed meanwhile, or the leader's
+ * process is started again, the follower fetches a new snapshot. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -89,8 +86,9 @@ static struct model_disk *copy_log(struct world *world, const struct host *sourc
     return copy;
 }
 
-/* Erases contents in this node's archive whose redaction the leader has already carried out. The product notes them
- * (shell/pair/missed_redactions.h) and erases them at its start; the simulator does it at once. */
+/* Erases contents in this node's archive that the leader has redacted and erased already. The product notes these
+ * redactions in a file (shell/pair/missed_redactions.h) and carries them out at the node's start. The simulator carries
+ * them out at once. */
 static void erase_archived(struct host *host) {
     for (size_t i = 0; i < host->frame_count; i++) {
         const Tarry__FrameBody *body = host->frames[i].body;

@@ -75,8 +75,8 @@ static void heal_coordinator(struct world *world, void *argument, uint64_t numbe
     registrar_heal(world);
 }
 
-/* Cuts a node off from the coordinator. A node that is already cut off stays so: otherwise it would reach the
- * coordinator again, and registrar_heal would not know since when (history 85014242). */
+/* Cuts one node or both off from the coordinator. A node that is already cut off stays cut off; otherwise
+ * registrar_heal would not know when the node's connection began (history 85014242). */
 static void cut_coordinator(struct world *world) {
     if (!world->registrar) return;
     bool first = one_in(world, 2);

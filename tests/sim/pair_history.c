@@ -24,8 +24,8 @@ static void draw_pair(uint64_t seed, struct random *random, struct world_options
     uint64_t round_ms = (options->net.least_us + options->net.spread_us + options->sync.least_us +
                          options->sync.spread_us + options->wake.least_us + options->wake.spread_us) /
                         1000;
-    /* A lease begins before both disks have it and the delivery leaves. One of 100 ms could end before each ack of a
-     * slow pair: history 320077902 leased two tasks 700 times, and never settled. */
+    /* A lease's time runs while both disks sync the lease's record, before the delivery leaves. With leases of 100 ms,
+     * a slow pair's acks came too late: history 320077902 leased two tasks 700 times, and never settled. */
     options->lease_least_ms += 2 * round_ms;
     options->pair = (struct pair_options){
         .on = true,
@@ -70,11 +70,13 @@ static bool is_in_step(const struct world *world) {
            core_position(follower->core) == leader->durable;
 }
 
-/* Lets a follower with a new disk into a strict pair: an operator says that the former disk need not be waited for. */
+/* Lets a follower with a new disk join a pair whose leader never serves alone (solo_after_ms is UINT64_MAX). An
+ * operator tells the leader not to wait for the former disk. */
 static void let_in(struct world *world) {
     for (uint32_t i = 0; i < HOSTS_MAX; i++) {
         const struct node *node = world->hosts[i].node, *other = world->hosts[1 - i].node;
-        /* A leader's core may not have begun, because it first waits until its log is committed. */
+        /* A leader's core may not be running yet, because the leader first waits until its log is committed. So the
+         * role of the pair's rules is checked. */
         bool leads = world->hosts[i].state == HOST_UP && node->pair.role == PAIR_LEADING;
         bool waits = leads && node->pair.counted && hard_state_is_another(&node->hard_state, other->member);
         if (waits && world->options.pair.solo_after_ms == UINT64_MAX) node_tell(world, i, PAIR_SOLO);
@@ -197,8 +199,8 @@ void pair_history_play(struct world *world, uint64_t seed, struct history_report
     habits_draw(&random, &drawn);
     options.core.queues_max = habits_places(&drawn);
     draw_pair(seed, &random, &options);
-    /* Limits delays to less than the wall-clock jump that a promotion believes. During the calm phase delays pass at
-     * once, and at its end there is a promotion. */
+    /* Limits delays to less than the jump of the wall clock that a promotion accepts. In the calm phase, time jumps
+     * over delays, and a promotion follows at its end. */
     if (drawn.delay_bits > DELAY_BITS_MAX) drawn.delay_bits = DELAY_BITS_MAX;
     drawn.think_us *=
         1u + (uint32_t)random_below(&random, 32); /* clients of a pair act less often, because a failover takes time */

@@ -143,7 +143,7 @@ def knows_bugs(path):
 
 
 def check_absence(tap, catchers, build):
-    """Checks that installed programs contain no bug; the libraries of this folder contain some, so that this check can fail."""
+    """Checks that installed programs contain no seeded bug. As a counter-check, the libraries in `catchers` must contain one."""
     installed = ["common/libtarry_common.a", "proto/libtarry_proto.a", "broker/core/libtarry_core.a", "broker/engine/libtarry_engine.a", "storage/libtarry_storage.a", "broker/shell/tarryd"]
     for name in installed:
         tap.say(not knows_bugs(build / name), f"{name} holds no seeded bug")
@@ -157,7 +157,7 @@ def last_catches():
 
 
 def is_known(last, catcher, seed):
-    """Returns whether the result is in the table's history, or next to it."""
+    """Returns whether `catcher` caught the bug at a seed near that of the last recorded result."""
     return last is not None and last[0] == catcher.name and abs(last[1] - seed) <= AROUND
 
 
@@ -180,7 +180,8 @@ def catch(directory, bug, factor, last):
 
 
 def check_no_wolf(tap, directory, catcher, seeds, is_search):
-    """Checks that without a bug the program passes the history that caught one; after a search, all histories that were played.
+    """Checks that the program without the bug passes the history that caught the bug. After a search, checks all histories of
+    the search.
     """
     last = max(seeds)
     first = FIRST_SEED if is_search else max(FIRST_SEED, last - AROUND)
