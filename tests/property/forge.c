@@ -10,8 +10,7 @@
 #include "archive.h"
 #include "log.h"
 
-#define SYNC_EVERY                                                                                                     \
-    4 /* must equal the value in directory.c, so that both logs have the same `synced_to` in their frames */
+#define SYNC_EVERY 4 /* as in directory.c, so that frames of both logs have the same `synced_to` */
 
 static void open_log(struct log **out, struct log_recovery *recovery, const struct directory *directory,
                      bool read_only) {
