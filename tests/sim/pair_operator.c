@@ -23,7 +23,8 @@ static bool read_hard_state(const struct host *host, struct hard_state *out) {
     return hard_state_read(&host->node->pair_disk->disk, "/data", out, message) == 0;
 }
 
-/* Returns whether the other node has never counted this node's disk as in sync, nor followed it. */
+/* Returns whether the disk is new to the other node: the other node's hard state knows a different disk as its peer's.
+ */
 static bool is_new_disk(struct world *world, const struct host *host) {
     return hard_state_is_another(&other_of(world, host)->node->hard_state, host->node->member);
 }
@@ -66,9 +67,10 @@ static void check_word(struct world *world, void *argument, uint64_t number) {
         world_after_at(world, WORLD_OUTSIDE, WORD_CHECK_MS * NS_PER_MS, check_word, argument, number);
 }
 
-/* Returns the command by which the operator makes this node lead. A node that has just learned that it lacks frames may
- * have received them with the same answer, and not know it. If the other node's disk is lost, only PAIR_FORCE helps in
- * that case. The operator has compared the clients' replies with the node's log. */
+/* Returns the command by which the operator makes this node lead. Normally this is PAIR_ASSERT. If the other node's
+ * disk is lost, and this node's hard state says that it is not in sync, only PAIR_FORCE helps. The node may still have
+ * all frames, because it may have received the missing ones with the reply that said so. The operator has compared the
+ * clients' replies with the node's log. */
 static enum pair_word word_for(struct world *world, const struct host *host) {
     const struct hard_state *hard_state = &host->node->hard_state;
     bool has_all = is_new_disk(world, other_of(world, host)) && truth_has(world, host, world->truth.count);
@@ -88,8 +90,8 @@ static bool is_quiet(const struct host *host) {
     return role == PAIR_FOLLOWING || role == PAIR_CANDIDATE;
 }
 
-/* Returns whether the node may acknowledge, or has acknowledged, commits that the other node lacks, or has an
- * operator's command that may let it do so. A paused node takes its commands when it runs again. */
+/* Returns whether the node may have acknowledged commits that the other node lacks, or may acknowledge such commits now
+ * or after an operator's command. A paused node takes its commands when it runs again. */
 static bool serves_alone(const struct host *host) {
     const struct pair *pair = &host->node->pair;
     struct hard_state hard_state;
@@ -98,10 +100,10 @@ static bool serves_alone(const struct host *host) {
     return pair->hard_state.alone || pair->asserting != 0 || host->node->words != host->node->words_told;
 }
 
-/* Returns whether the operator may assert that this node has everything. Without a coordinator, this replaces R6: the
- * operator only makes true assertions. A new disk has no data, and the old disk was not replaced before this node had
- * everything. The other node may still be alive: it may be paused or cut off, and come back in the middle of an action
- * (F-24, F-26). */
+/* Returns whether the operator may assert that this node has everything. Without a coordinator, this replaces R6, so
+ * the operator's assertion must be true. A new disk has no data, and an operator replaces a disk only when the other
+ * node has everything. The other node may still be alive. If it is paused or cut off, it may come back while the
+ * command is carried out (F-24, F-26). */
 static bool may_assert(struct world *world, const struct host *host) {
     const struct host *other = other_of(world, host);
     if (!is_quiet(host)) return false;
@@ -110,9 +112,9 @@ static bool may_assert(struct world *world, const struct host *host) {
     return (other->state != HOST_UP || may_come_back) && !serves_alone(other);
 }
 
-/* Returns whether this node's own commits can be given up. The two nodes may both have recorded that they serve alone:
- * one node was about to do so when its disk failed, and the operator had read that it had not. The operator compares
- * the nodes, and gives the redundant one an empty disk. */
+/* Returns whether the node's disk may be wiped because both nodes have recorded that they serve alone. That happens if
+ * one node's disk fails while the node records it, and the operator has read the older state. The operator compares the
+ * nodes, and wipes the one whose commits are all on the other node. */
 static bool is_given_up(struct world *world, const struct host *host) {
     const struct host *other = other_of(world, host);
     bool both_quiet = is_quiet(host) && is_quiet(other);
@@ -135,8 +137,8 @@ static void look(struct world *world, struct pair_faults *faults, struct host *h
         return;
     }
     if (faults->over && !waits_for_disk) return;
-    bool leads =
-        host->state == HOST_UP && host->node->pair.role == PAIR_LEADING; /* the leader's core may not have begun */
+    bool leads = host->state == HOST_UP &&
+                 host->node->pair.role == PAIR_LEADING; /* true also while the leader's core does not run yet */
     if (faults->held[host->number]) return;
     bool may_serve_alone = waits_for_disk || !serves_alone(other_of(world, host));
     if (leads && host->node->pair.counted && may_serve_alone && (waits_for_disk || one_in(world, 4)))

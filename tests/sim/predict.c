@@ -196,7 +196,7 @@ static void predict_redact(struct world *world, struct prediction *prediction, c
     }
     const struct flat_task *task = meant(head, ref);
     if (task && !ref->id &&
-        is_over(world, task)) { /* if the live task has expired, the reference means a dead letter with its key */
+        is_over(world, task)) { /* if the live task has expired, its key refers to the last dead letter with this key */
         const struct flat_task *dead = flat_dead(head, task->row.queue, ref->key.data, ref->key.len);
         if (dead) task = dead;
     }
@@ -206,9 +206,9 @@ static void predict_redact(struct world *world, struct prediction *prediction, c
         if (is_in_flight(world, &task->row)) prediction->outcome = TARRY__OUTCOME__IN_FLIGHT;
         if (task->row.state == ROW_BURIED) prediction->outcome = TARRY__OUTCOME__DEAD;
     } else if (ref->id && ref->id < prediction->past[0].id_end && !prediction->past[0].count) {
-        prediction->count = 1; /* the index may once have stored the content, so one task counts */
+        prediction->count = 1; /* one task is redacted, because the index may once have stored its content */
     } else if (!prediction->past[0].count &&
-               (ref->id || !redact->after_id)) { /* no task matches; only a further page of a time range may have none
+               (ref->id || !redact->after_id)) { /* no task matches; only a later page of a time range may be empty
                                                     without an error */
         prediction->code = TARRY__CODE__NOT_DONE;
         prediction->outcome = TARRY__OUTCOME__UNKNOWN;
@@ -230,8 +230,9 @@ static bool may_lack_place(const struct world *world, const char *name) {
     return world->options.core.queues_max && !flat_has_queue(&world->host->head, name);
 }
 
-/* Returns whether the answer depends on shares. Only laws.c follows them. A key of a topic whose last task has ended
- * may mean an earlier task's shares, if the broker has forgotten how the last one ended. */
+/* Returns whether the reply depends on shares, which this file does not model (laws.c checks them). If the last task
+ * with a topic's key has ended, the key may mean an earlier task's shares, because the broker may have forgotten the
+ * last task's outcome. */
 static bool depends_on_shares(const struct world *world, const Tarry__Ref *ref) {
     const struct flat_task *task = meant(&world->host->head, ref);
     if (!task || !task->row.id) return false;
@@ -241,7 +242,8 @@ static bool depends_on_shares(const struct world *world, const Tarry__Ref *ref) 
            (!task->ended && task->row.state == ROW_LEASED && session_is_sharer(task->row.session));
 }
 
-/* Returns whether the new task's key may be the key of a share, or the queue may be a group. */
+/* Returns whether the queue is a topic or a group. A schedule in such a queue is not predicted, because its key may be
+ * the key of a share. */
 static bool is_of_groups(const struct world *world, const char *queue) {
     const struct flat *head = &world->host->head;
     const uint32_t number = flat_queue_number(head, queue);
@@ -294,8 +296,8 @@ void ledger_predict(struct world *world, struct request *request) {
         commit = request->body->commit;
         watch_commit(world, commit);
         const struct flat *head = &world->host->head;
-        /* A commit that was executed before gets the reply of that execution. The same is true if the broker has
-         * forgotten the outcome, because the reply to an earlier attempt may still be in flight. */
+        /* A commit that was executed before gets the reply of that execution. If the broker has forgotten the outcome,
+         * the old prediction stays too, because the first reply may still be in flight. */
         if (request->answer || flat_result(head, commit->producer, commit->sequence)) return;
         if (flat_is_forgotten(head, commit->producer, commit->sequence)) return;
     }
@@ -304,8 +306,8 @@ void ledger_predict(struct world *world, struct request *request) {
     prediction->code = TARRY__CODE__OK;
     prediction->id = 0;
     if (!commit) {
-        /* Predicts only the first execution, because each execution may have another reply, and the replies cannot be
-         * told apart. */
+        /* Predicts only the reply to the first execution of a query. Each execution may give another reply, and the
+         * client cannot know which execution a reply comes from. */
         prediction->predicted = prediction->executions++ == 0 && !depends_on_shares(world, request->body->get->task);
         if (prediction->predicted) predict_get(world, prediction, request->body->get);
     } else if (commit->n_ops == 1) {

@@ -25,7 +25,7 @@ struct flight {
     struct coordinator_call *call;
     bool swaps;
     bool is_presence;
-    uint64_t version; /* version that the call expects; after the call, the version in its outcome */
+    uint64_t version; /* version that the call expects; after the call, the version that the call returns */
     size_t size;
     char *value;
     enum pair_outcome outcome;
@@ -87,7 +87,7 @@ static void time_is_over(struct world *world, void *argument, uint64_t number) {
     struct flight *flight = argument;
     if (flight->is_over) return;
     struct flight *lost =
-        world_alloc(world, sizeof *lost); /* the reply is lost, and the request itself may still arrive */
+        world_alloc(world, sizeof *lost); /* only the reply is lost: this copy of the request may still arrive */
     *lost = *flight;
     flight->is_over = true;
     lost->outcome = PAIR_UNKNOWN;
@@ -152,7 +152,8 @@ static void swap(struct world *world, struct flight *flight) {
     char message[COORDINATOR_MESSAGE_SIZE];
     flight->outcome = flight->version == now->version ? PAIR_DONE : PAIR_REFUSED;
     if (flight->outcome != PAIR_DONE) return;
-    MUST(!registrar->is_doubted); /* F-31b: both nodes have seen a later value, so a reader must not accept this one */
+    MUST(!registrar->is_doubted); /* F-31b: both nodes have seen a later value, so no node may change the value that was
+                                     set back */
     struct registrar_entry before = *now;
     memcpy(now->value, flight->value, flight->size);
     now->value[flight->size] = 0;
@@ -218,7 +219,7 @@ void registrar_write_again(struct world *world) {
     tell_watchers(world);
 }
 
-/* Answers the question about the presence of the other node, which only a follower sends. */
+/* Answers a follower's question about the presence of the other node. Only followers ask this question. */
 static void find_presence(struct world *world, struct flight *flight) {
     const struct registrar *registrar = world->registrar;
     uint32_t other = 1 - flight->coordinator->node;
@@ -300,7 +301,8 @@ static void declaration_stands(struct world *world, void *argument, uint64_t num
     coordinator->stood_ns = world->now_ns;
 }
 
-/* Returns the size of the part of a presence that counts: without the leader's report about its follower. */
+/* Returns the size of the presence without the leader's report about its follower ("heard …"). Two presences are equal
+ * if these parts are equal. */
 static size_t told_size(const char *presence) {
     const char *heard = strstr(presence, " heard ");
     return heard != NULL ? (size_t)(heard - presence) : strlen(presence);

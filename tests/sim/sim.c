@@ -58,7 +58,8 @@ static double now_s(void) {
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* Restarts the watchdog, which kills the process by SIGPROF if this is not called again in time. */
+/* Restarts the watchdog. It kills the process by SIGPROF after STUCK_S seconds of CPU time without a call of this
+ * function. */
 static void watch_anew(void) {
     struct itimerval left = {.it_value.tv_sec = STUCK_S};
     MUST(setitimer(ITIMER_PROF, &left, NULL) == 0);
@@ -95,7 +96,7 @@ static void work(struct job *job, uint64_t first, uint64_t step, uint64_t count,
 static struct world *told_world; /* the world whose trace the signal handler prints */
 
 static void tell_and_die(int number) {
-    /* The process ends in any case, so it prints the trace although that may fail in a signal handler. */
+    /* The process ends in any case. So the trace is printed here, although printing in a signal handler may fail. */
     trace_print_last(&told_world->trace); /* NOLINT(bugprone-signal-handler) */
     (void)signal(number, SIG_DFL);
     (void)raise(number);
@@ -269,8 +270,8 @@ static void read_options(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     read_options(argc, argv);
-    mallopt(M_MMAP_THRESHOLD,
-            64 << 10); /* makes malloc map the core's tables freshly for each history, because they must be zero */
+    mallopt(M_MMAP_THRESHOLD, 64 << 10); /* large blocks come from mmap and are zero, as the core's tables must be at
+                                            the start of each history */
     /* cppcheck-suppress invalidFunctionArg ; -1 is what goes with MAP_ANONYMOUS */
     struct job *jobs = mmap(NULL, JOBS_LIMIT * sizeof *jobs, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     MUST(jobs != MAP_FAILED);

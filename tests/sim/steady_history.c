@@ -93,7 +93,7 @@ static void leader_trouble(struct world *world, void *argument, uint64_t number)
         break;
     default:
         pause_both(world, ms = some_ms(world));
-        /* In half of the cases the stop begins in the middle of a sync, which ends some time after the leader runs
+        /* In half of the cases the pause begins in the middle of a sync, which ends some time after the leader runs
          * again. */
         if (one_in(world, 2)) hang_disk(world, world->leader, ms + random_below(&world->random, LEADER_STILL_MS));
         break;

@@ -78,8 +78,9 @@ static const char *of_broker(const char *line, size_t size) {
     return NULL;
 }
 
-/* Returns whether the line is about routine work of the broker. That is: the index follows the log; 20 ms after the
- * last frame a seal frame is written and synced, and in a pair copied and committed. */
+/* Returns whether the line is about routine work: the index follows the log, or a seal frame is written. The broker
+ * writes a seal frame 20 ms after the last frame. Lines about the seal frame's sync, copy and commit are routine work
+ * too. */
 static bool is_housekeeping(const char *line, size_t size, unsigned long *seal) {
     static const char append[] = "append #";
     static const char *const verbs[] = {"durable #", "has #", "committed #"};
@@ -104,7 +105,7 @@ static char *without_housekeeping(const char *text) {
     char *out = malloc(strlen(text) + 1);
     MUST(out);
     char *end = out;
-    unsigned long seal = 0; /* number of the newest frame if it is a seal frame; otherwise 0 */
+    unsigned long seal = 0; /* number of the newest frame if that is a seal frame; 0: it is another frame */
     while (*text) {
         size_t size = strcspn(text, "\n") + 1;
         if (!is_housekeeping(text, size, &seal)) {
@@ -117,7 +118,7 @@ static char *without_housekeeping(const char *text) {
     return out;
 }
 
-/* Records one comparison for golden.py: its place, and the lines, each after a bar. */
+/* Records one comparison for golden.py: its file and line, and the lines of the trace, each with the prefix "|". */
 static void record(const char *path, const char *file, int line, const char *text) {
     FILE *out = fopen(path, "a");
     MUST(out);

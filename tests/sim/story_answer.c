@@ -189,8 +189,8 @@ static void cancelled_unseen_is_never_seen_by_anybody(void **state) { /* TRUE-1 
     client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 499);
     SIM_SKIP(f);
-    client_commit_one(f->shop,
-                      op_cancel(f->world, order(f, "order-1"), false)); /* the customer pays in the last millisecond */
+    client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"),
+                                         false)); /* the order is cancelled in its last millisecond */
     SIM_ELAPSE(f, 100);
     SIM_TRACE(f, "[1499] shop > cancel orders order-1 #5\n"
                  "[1500] broker append #11 unsent 1, cancelled 1\n"

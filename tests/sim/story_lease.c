@@ -1,5 +1,5 @@
-/* story_lease.c: promises to a consumer; and to other clients when a consumer is slow, cut off, dead or lies (FENCE-1,
- * F-13, F-15, F-17, F-19, F-23, F-40). */
+/* story_lease.c: promises to a consumer, and promises to other clients if a consumer is slow, cut off, dead or lies
+ * (FENCE-1, F-13, F-15, F-17, F-19, F-23, F-40). */
 #include "story.h"
 
 /* Adds a second consumer of the queue "orders". */
@@ -106,9 +106,9 @@ static void a_worker_that_comes_back_keeps_its_leases(void **state) {
                  "[6212] worker < acked, task 1, deliveries 1 #8\n");
 }
 
-/* The worker reports its lost connection before the core learns about it. The core gets the event of that connection
- * when the session already has its next one, and must ignore it. Otherwise the core would lease the due task and take
- * it back again and again. */
+/* The worker reports its lost connection before the core learns about it. The session gets a new connection. Then the
+ * core gets the late event of the lost connection, and must ignore it. Otherwise the core would lease the due task and
+ * take it back again and again. */
 static void a_connection_on_the_lane_before_is_none(void **state) { /* KEEP-1, F-17 */
     struct fx *f = *state;
     client_schedule(f->shop, .key = "order-1", .delay_ms = 20);
@@ -138,8 +138,8 @@ static void a_connection_on_the_lane_before_is_none(void **state) { /* KEEP-1, F
     assert_int_equal(f->worker->held_count, 1);
 }
 
-/* A late copy of the worker's subscription takes its lane away, and the worker never learns that its connection was
- * closed. In history 80923110, it continued with heartbeats, and got no task for as long as it did. */
+/* A late copy of the worker's subscription ends the lane's connection, and the worker never learns that. In history
+ * 80923110, the worker kept sending heartbeats, and got no task all that time. */
 static void a_worker_that_lost_its_lane_unheard_is_told(void **state) { /* KEEP-1, F-17 */
     struct fx *f = *state;
     subscribe(f->worker, "orders");
@@ -174,8 +174,7 @@ static void a_worker_that_lost_its_lane_unheard_is_told(void **state) { /* KEEP-
                  "[14361] worker gets task 1, delivery 1\n"
                  "[14370] broker durable #17\n"
                  "[14371] worker gets task 2, delivery 1\n");
-    assert_int_equal(f->worker->held_count,
-                     3); /* the first task comes again with the same token, so the worker has three */
+    assert_int_equal(f->worker->held_count, 3); /* three deliveries: the first task came twice, with the same token */
 }
 
 /* ---- F-13: the broker is paused */
@@ -210,7 +209,7 @@ static void ask_for_queues(struct client *client) {
     client_ask(client, request);
 }
 
-/* The broker was busy when it was stopped, not asleep: the core waited for its disk. */
+/* The broker's core was waiting for its disk when the process was stopped. (In the next test it sleeps.) */
 static void what_lay_in_the_sockets_of_a_broker_that_waited_for_its_disk_counts(void **state) { /* TIME-2, F-13 */
     enum { ASKED = 40, QUESTIONS = TURN_BATCH_EVENTS_MAX, STILL_MS = 20000 };
     struct fx *f = *state;
@@ -238,7 +237,8 @@ static void what_lay_in_the_sockets_of_a_broker_that_waited_for_its_disk_counts(
     assert_true(f->worker->session != 0);
 }
 
-/* A sleeping broker that was stopped past the time at which it wanted to wake up first reads its sockets, too. */
+/* A broker sleeps until a deadline, and its process is stopped until after this deadline. When it runs again, it reads
+ * its sockets before it handles the deadline. */
 static void a_deadline_that_a_broker_slept_through_waits_for_the_sockets(void **state) { /* TIME-2, F-13 */
     struct fx *f = *state;
     subscribe(f->worker, "orders");
@@ -458,7 +458,7 @@ static void a_pool_gets_as_many_as_wait_behind_it_and_what_they_hold_is_theirs(v
     f->worker->wants_session = false;
     host_stop(f->world);
     assert_true(host_start(f->world, false));
-    SIM_ELAPSE(f, CLAIM_AFTER_START_MS + 1000); /* no client has claimed the session */
+    SIM_ELAPSE(f, CLAIM_AFTER_START_MS + 1000); /* in this time no client resumes the session */
     for (uint64_t id = 1; id <= 3; id++) assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_LEASED);
     SIM_ELAPSE(f, 60000); /* the leases of the three tasks have ended at their deadline */
     for (uint64_t id = 1; id <= 3; id++) assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_WAITING);
@@ -478,7 +478,7 @@ static void what_connections_of_a_dead_broker_held_is_ready_at_once(void **state
     f->worker->wants_session = false;
     host_stop(f->world);
     assert_true(host_start(f->world, false));
-    SIM_ELAPSE(f, 100); /* 100 ms is far below CLAIM_AFTER_START_MS */
+    SIM_ELAPSE(f, 100); /* much less than CLAIM_AFTER_START_MS: leases of a bound session end at once */
     for (uint64_t id = 1; id <= 3; id++) {
         assert_int_equal(f->world->host->head.tasks[id].row.state, ROW_WAITING);
         assert_int_equal(f->world->host->head.tasks[id].row.attempt,

@@ -1,5 +1,6 @@
-/* story_load.c: overload: it is refused with a clear reason or absorbed, and one client's load does not harm others
- * (CAP-1, CALM-1, F-38, F-39, F-41). The limits are small here, so that a few hundred tasks are an overload. */
+/* story_load.c: overload. The broker either refuses requests with a clear reason, or carries the load, and one client's
+ * load does not harm others (CAP-1, CALM-1, F-38, F-39, F-41). The limits are small here, so that a few hundred tasks
+ * are an overload. */
 #include "story.h"
 
 static void limit(struct fx *f, size_t near_max, uint64_t index_lag_max) {
@@ -78,8 +79,8 @@ static void over_capacity_a_schedule_is_refused_undecided_and_an_ack_is_not(void
 
 /* ---- CALM-1 */
 
-/* The disk hangs until TURN_BATCHES_MAX batches wait for it. Further decisions join the last batch until it is large;
- * after that, the core takes no requests before a batch is free. */
+/* The disk hangs until TURN_BATCHES_MAX batches wait for it. Then later steps put their effects into the last batch
+ * until it is large. From then on, the core takes no requests until a batch is free. */
 static void a_core_whose_disk_hangs_waits_for_a_batch(void **state) { /* CALM-1 */
     enum { ASKED = 40, QUESTIONS = TURN_BATCH_EVENTS_MAX };
     struct fx *f = *state;
@@ -142,7 +143,7 @@ static void a_crowd_in_one_millisecond_holds_up_nobody(void **state) { /* F-38 *
     SIM_ELAPSE(f, 40);
     assert_int_equal(
         postman->held_count,
-        1); /* the letter is delivered although 256 tasks of another queue are due in the same millisecond */
+        1); /* the task "letter" is delivered although 256 tasks of another queue are due in the same millisecond */
     SIM_ELAPSE(f, 5000);
     assert_int_equal(seen_count, 256);
     for (size_t i = 1; i < seen_count; i++)
@@ -192,7 +193,7 @@ static void a_flooded_queue_lets_the_others_have_their_turn(void **state) { /* F
     assert_int_equal(seen_count, 257);
     size_t letter = 0;
     while (seen[letter] != 257) letter++;
-    assert_true(letter < 32); /* the letter does not wait for all the orders that were due before it */
+    assert_true(letter < 32); /* the task "letter" is delivered before most orders, although they were due earlier */
 }
 
 int main(void) {

@@ -267,8 +267,9 @@ static void a_flipped_bit_in_what_was_answered_is_refused(void **state) { /* LOG
                  "[1200] broker append #8 epoch 2\n");
 }
 
-/* A loss of power undoes a deletion that was not synced (F-6). A bit of the segment was wrong, and was repaired while
- * the name was deleted. (In history 80264170, the rig repaired only files that the cache still had a name for.) */
+/* A bit of a segment is wrong, the segment is deleted, and the simulator repairs the bit. A loss of power undoes the
+ * deletion, which was not synced (F-6). In history 80264170, the simulator did not repair deleted files, so the next
+ * start refused. */
 /* Proves LOG-3, F-2 and F-5. */
 static void a_segment_whose_deletion_is_undone_refuses_no_start(void **state) {
     struct fx *f = *state;

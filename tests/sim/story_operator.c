@@ -102,8 +102,8 @@ static void with_a_new_disk_nobody_leads_before_a_word(void **state) { /* F-29 *
     assert_false(f->world->hosts[1].node->hard_state.alone);
 }
 
-/* The log of a node that begins to lead may end with frames that will never be acknowledged. If the other node leads
- * without them, they must be cut; the index must therefore not contain them. */
+/* A new leader's log may end with frames that are never acknowledged. If the other node begins to lead without these
+ * frames, the first node must cut them. So its index must not contain them. */
 static void what_may_never_be_acknowledged_is_in_no_index(void **state) { /* LOG-3, F-25 */
     struct fx *f = *state;
     struct host *leader = &f->world->hosts[0], *follower = &f->world->hosts[1];

@@ -59,8 +59,8 @@ static void a_leader_that_is_cut_off_answers_nobody(void **state) { /* Proves F-
                  "[1273] node 1 durable #9\n"
                  "[1273] node 1 committed #9\n"
                  "[2011] node 0 waits for its follower, and says so\n");
-    assert_false(
-        lost->answered); /* no reply: the leader still counts its follower, and cannot change that at the coordinator */
+    assert_false(lost->answered); /* no reply: the coordinator cannot be reached, so the follower stays in sync in the
+                                     pair's record */
     assert_false(question->answered);
     f->shop->node = 1;
     client_repeat_open(f->shop);
@@ -98,9 +98,9 @@ static void an_old_leader_returns_and_what_nobody_was_told_is_put_aside(void **s
     assert_int_equal(f->world->hosts[0].frame_count, f->world->hosts[1].frame_count);
 }
 
-/* A thread takes 100 ms to wake up. If a question is read just before a frame is applied, its answer is sent after that
- * frame, and after the leader's reply about it. Replies that arrive after the read must not count as proof of the
- * answer's age. */
+/* A thread takes 100 ms to wake up. The follower reads the data for an answer just before it applies a frame. It sends
+ * the answer later, when the leader's reply about that frame has arrived. The follower must not take replies that
+ * arrive after the read as proof of how fresh the answer is. */
 static void what_a_follower_hears_once_it_has_read_says_nothing_of_its_answer(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     f->world->options.wake = (struct span){100000, 0};
@@ -354,9 +354,9 @@ static void a_planned_switch_over_loses_nothing_and_refuses_for_a_moment(void **
     assert_true(request->answered);
 }
 
-/* The first answer that the follower receives was quick; the later ones are slow. So the later ones give an earlier
- * time for the leader's clock than the first one. A start must continue from the later ones; otherwise a task scheduled
- * meanwhile would be early. */
+/* The first reply to the follower is quick, and later ones are slow. So the follower's later estimates of the leader's
+ * clock are earlier than its first one. The node's next start must continue from the time at its promotion; otherwise a
+ * task scheduled meanwhile would be early. */
 static void a_promotions_clock_is_what_the_next_start_goes_on_from(void **state) { /* TIME-1 */
     struct fx *f = *state;
     f->world->options.net = (struct span){60000, 0};
@@ -401,9 +401,9 @@ static void a_promotions_clock_is_what_the_next_start_goes_on_from(void **state)
                  "[9120] worker gets task 1, delivery 1\n");
 }
 
-/* The node's wall clock is slow, so its wall time stays at the log's end. Its core has replayed nothing, because the
- * index was complete, and so knows no time before it leads. Although the node was stopped until just now, its first
- * frame must not be earlier than the log's last one (pair history 4000226 of commit 1ce1971). */
+/* The node's wall clock is slow, so its wall time stays at the last frame's time. Its core replays no frame, because
+ * the index is complete. So the core knows no time before it leads. The node's process runs again after a stop. Its
+ * first frame must still not be earlier than the log's last one (pair history 4000226 of commit 1ce1971). */
 static void who_leads_as_it_wakes_up_does_not_put_time_back(void **state) { /* TIME-2 */
     struct fx *f = *state;
     stop_node(f, 1);
@@ -496,7 +496,7 @@ static void where_the_two_parted_is_retired_and_what_the_old_leader_wrote_is_kep
     struct fx *f = *state;
     struct node *old = f->world->hosts[0].node;
     cut_off(f, 0, true);
-    schedule_some(f, 0, 12); /* commits that no client gets a reply to */
+    schedule_some(f, 0, 12); /* makes commits whose clients get no reply */
     SIM_ELAPSE(f, 1000);
     schedule_some(f, 1, 6);
     uint64_t start = log_start(f->world->hosts[1].log);

@@ -1,5 +1,5 @@
-/* story_redact.c: redacted contents are gone permanently, and no other contents are, whatever requests arrive meanwhile
- * and wherever a kill happens (KEEP-1, LOG-3, LOG-5). */
+/* story_redact.c: redacted contents are gone permanently, and all other contents stay. That holds for all requests that
+ * arrive meanwhile, and for a kill at any moment (KEEP-1, LOG-3, LOG-5). */
 #include "story.h"
 
 #include "frame.h"

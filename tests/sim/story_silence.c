@@ -61,8 +61,8 @@ static void a_follower_whose_host_has_died_is_silent_first(void **state) { /* F-
     SIM_SKIP(f);
 }
 
-/* The follower takes over after 300 ms of silence. But it was itself stopped for 2 s, and the leader's messages of that
- * time are waiting for it. */
+/* A follower takes over after 300 ms without a message from the leader. This follower was itself stopped for 2 s, and
+ * the leader's messages from these 2 s are still in its socket. */
 static void a_follower_that_stood_still_does_not_depose_a_healthy_leader(void **state) { /* F-13 */
     struct fx *f = *state;
     world_pause(f->world, 1, 2000);
@@ -167,7 +167,7 @@ static void a_leader_that_is_present_goes_on_alone(void **state) { /* F-31c */
                  "[6688] node 0 committed #12\n");
 }
 
-/* A presence ends some time after its process has ended. */
+/* A presence at the coordinator ends some time after the process of its node has ended. */
 static void a_leader_that_is_present_no_more_is_followed(void **state) { /* F-31c */
     struct fx *f = *state;
     world_pause(f->world, 0, 60000);
@@ -232,8 +232,9 @@ static void a_leader_that_answers_at_the_coordinator_is_not_deposed(void **state
     SIM_SKIP(f);
 }
 
-/* No message comes from the follower while the leader's disk begins to hang, so the leader has no question to answer
- * with "take over". It stops declaring itself; the coordinator still reports it as present. */
+/* The follower is silent while the leader's disk begins to hang. So the leader cannot tell the follower to take over,
+ * because it could only do so in an answer. Instead, the leader stops writing its presence, although the coordinator
+ * still has the old one. */
 static void a_leader_whose_disk_hangs_is_followed_although_it_is_present(void **state) { /* F-31a, F-31c */
     struct fx *f = *state;
     SIM_ELAPSE(f, 30000);
@@ -251,7 +252,8 @@ static void a_leader_whose_disk_hangs_is_followed_although_it_is_present(void **
     SIM_SKIP(f);
 }
 
-/* The coordinator accepts no message of the follower, so the leader's silence proves nothing. */
+/* The coordinator accepts no message of the follower. So the follower cannot ask the leader for a sign of life, and
+ * must not depose a silent leader. */
 static void who_cannot_ask_at_the_coordinator_deposes_nobody(void **state) { /* F-31c */
     struct fx *f = *state;
     f->world->network.cut_from[0] = f->world->network.cut_from[1] = true;

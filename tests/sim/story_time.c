@@ -33,7 +33,8 @@ static void what_is_received_within_a_millisecond_is_due_at_the_next(void **stat
     SIM_SKIP(f);
     SIM_ELAPSE(f, 402);
     SIM_TRACE(f, "[1452] broker append #9 leased 1\n"
-                 "[1462] broker durable #9\n"); /* at [1501] the task would have waited for only 499.9 ms */
+                 "[1462] broker durable #9\n"); /* TIME-1: a delivery at [1501] would be early, only 499.9 ms after the
+                                                   request */
     SIM_ELAPSE(f, 2);
     SIM_TRACE(f, "[1503] worker gets task 1, delivery 1\n");
 }
@@ -46,10 +47,12 @@ static void without_a_delay_it_is_due_at_its_receipt(void **state) { /* TIME-1 *
     world_run_until(f->world, f->world->now_ns + 100000);
     client_schedule(f->shop, .key = "order-1"); /* the broker gets the request at [1101.1] */
     SIM_ELAPSE(f, 10);
-    SIM_TRACE(f, "[1100] shop > schedule orders order-1 in 0 ms #4\n"
-                 "[1101] broker append #7 queue orders\n"
-                 "[1101] broker append #8 scheduled 1\n"
-                 "[1101] broker append #9 leased 1\n"); /* the lease must be made at once, and not at [1102] */
+    SIM_TRACE(
+        f,
+        "[1100] shop > schedule orders order-1 in 0 ms #4\n"
+        "[1101] broker append #7 queue orders\n"
+        "[1101] broker append #8 scheduled 1\n"
+        "[1101] broker append #9 leased 1\n"); /* the lease is made in the millisecond of the request, not at [1102] */
 }
 
 static void a_millisecond_is_a_millisecond(void **state) { /* TIME-1 */
@@ -283,7 +286,8 @@ static void a_smear_moves_no_delay(void **state) { /* F-33 */
         SIM_ELAPSE(f, 100);
     }
     SIM_ELAPSE(f, 550);
-    /* The delay is exact to the millisecond; the absolute time follows the smeared clock. */
+    /* The delay is exact to the millisecond. The absolute time follows the wall clock, which is set back in steps of 1
+     * ms. */
     SIM_TRACE(f, "[1100] clock -1 ms\n"
                  "[1200] clock -1 ms\n"
                  "[1300] clock -1 ms\n"

@@ -23,7 +23,7 @@ void truth_free(struct truth *truth) {
 bool truth_has(const struct world *world, const struct host *host, size_t count) {
     MUST(count <= world->truth.count);
     if (count == 0) return true;
-    /* If two logs have the same frame at the same position, they are equal before it (R1). */
+    /* If two logs have the same frame at the same position, all frames before that position are equal too (R1). */
     return host->frame_count >= count && host->frames[count - 1].serial == world->truth.serials[count - 1];
 }
 

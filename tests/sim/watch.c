@@ -12,9 +12,9 @@
 #include "node.h"
 #include "world.h"
 
-#define CLAIMS_EVERY 16 /* number of steps after which the claims of sessions are checked */
-/* If no clock was read for this time, the process was certainly stopped (shell/threads/core_thread.c reads the clocks
- * once a second). */
+#define CLAIMS_EVERY 16 /* number of steps after which check_claims checks the sessions that were not resumed */
+/* If no clock was read for longer than this time, the process was certainly stopped, because
+ * shell/threads/core_thread.c reads the clocks once a second. */
 #define SURELY_STOPPED_NS (1000000000u + STOPPED_NS)
 
 void watch_reset(struct watch *watch) {
@@ -101,8 +101,9 @@ static bool settles(const Tarry__Request *request, const Tarry__TaskPut *put, ui
     return false;
 }
 
-/* Returns whether a timer's record ends a session or lease that the unread request would have kept or settled. A lease
- * that had ended before the process was stopped does not count (history 20300847). */
+/* Returns whether the record, written by a timer, contradicts a request that has arrived but is unread. A heartbeat
+ * would have kept the session, and a settlement would have settled the lease. A lease that had ended before the process
+ * was stopped does not count (history 20300847). */
 static bool ignores(const struct host *host, const struct frame_header *header, const Tarry__Record *record,
                     const Tarry__Request *request) {
     if (record->fact_case == TARRY__RECORD__FACT_SESSION_END) {
@@ -118,9 +119,9 @@ static bool ignores(const struct host *host, const struct frame_header *header, 
     return settles(request, put, host->head.tasks[put->task->id].row.lease_position);
 }
 
-/* TIME-2: checks that no stop of the process ends a session or a lease for which a message had arrived, not even while
- * that message is being handled. A message that arrived before the node led would have been refused, and does not
- * count. */
+/* TIME-2: checks that a stop of the process ends no session and no lease for which a message has arrived. That holds
+ * even while the message is being handled. Messages that arrived before the node led do not count, because they would
+ * have been refused. */
 static void check_unheard(const struct host *host, const struct frame_header *header, const Tarry__FrameBody *body) {
     bool was_stopped =
         host->went_on_ns > host->paused_from_ns + SURELY_STOPPED_NS && host->paused_from_ns >= host->watch.began_ns;
@@ -131,8 +132,9 @@ static void check_unheard(const struct host *host, const struct frame_header *he
     }
 }
 
-/* Checks that a consumer of a pooled session keeps its task until the lease's deadline, whatever happens to the
- * session. Only the end of the process ends the leases of a bound session. */
+/* Checks that a consumer of a pooled session keeps its task until the lease's deadline, even if the session ends. In a
+ * bound session, whose consumers are connections of the broker's process, the end of the process also ends the leases.
+ */
 static void check_pooled(const struct host *host, const struct frame_header *header, const Tarry__TaskPut *put) {
     uint64_t session = host->head.tasks[put->task->id].row.session;
     if (!session_is_pooled(session) || (session_is_bound(session) && session >> 32 != header->epoch)) return;
@@ -175,7 +177,8 @@ static void note_taken_back(struct watch *watch, const struct flat *head, uint64
     watch->taken_back[id] = (struct taken_back){position, row->session};
 }
 
-/* TRUE-1: checks that no queue takes a place while the broker remembers an outcome of the former queue. */
+/* TRUE-1: checks that a new queue gets the place of a deleted queue only when the broker remembers no outcome of the
+ * deleted queue. */
 static void law_of_endings(const struct world *world, const struct frame_header *header, const Tarry__QueuePut *put) {
     const struct flat *head = &world->host->head;
     const struct core_options *options = &world->options.core;
@@ -212,9 +215,9 @@ static void note_limits(struct watch *watch, const struct flat *head, const Tarr
     if (!is_same) empty_bucket(watch, put->number, now_ns);
 }
 
-/* Checks that in every window that ends with this lease, at most burst + rate * window tasks were leased. From the time
- * at which the bucket was last empty, at most rate * time may be leased, without the burst. This check looks at every
- * window, while the broker stores a single time. */
+/* Checks the queue's rate limit at this lease, for every window of time that ends now: at most burst + rate * window
+ * tasks may be leased. Since the queue's bucket was last known to be empty, at most rate * time may be leased. The
+ * broker uses a simpler method (one stored time). */
 static void law_of_rate(struct watch *watch, const Tarry__Policy *policy, uint32_t number, uint64_t now_ns) {
     struct watch_rate *rate = &watch->rates[queue_place(number)];
     if (!policy->rate || rate->number != number || rate->count == WATCH_LEASES_MAX) return;
@@ -245,7 +248,8 @@ static bool has_same_serial(const struct row *a, const struct row *b) {
            memcmp(a->serial, b->serial, a->serial_size) == 0;
 }
 
-/* SERIAL-1: checks that no other task with this task's serial name is leased before the record `at`. */
+/* SERIAL-1: checks the lease in body->records[at]. No other task with the same serial name may be leased at that
+ * moment. */
 static void law_of_serial(const struct flat *head, const Tarry__FrameBody *body, size_t at) {
     struct row row;
     MUST(row_from_task(body->records[at]->put->task, &row));
@@ -253,7 +257,7 @@ static void law_of_serial(const struct flat *head, const Tarry__FrameBody *body,
     for (uint64_t id = 1; id < head->next_id; id++) {
         const struct flat_task *task = &head->tasks[id];
         bool is_leased = !task->ended && task->row.state == ROW_LEASED;
-        for (size_t i = 0; i < at; i++) { /* looks at the records of this frame before the record `at` */
+        for (size_t i = 0; i < at; i++) { /* follows the changes by earlier records of the same frame */
             const Tarry__Record *record = body->records[i];
             bool is_end = record->fact_case == TARRY__RECORD__FACT_END;
             if (!is_end && record->fact_case != TARRY__RECORD__FACT_PUT) continue;
@@ -274,7 +278,8 @@ static bool has_waiting(const struct flat *head, uint32_t number) {
     return false;
 }
 
-/* A start: each queue with a policy for overdue tasks has an outage since the last frame. */
+/* Notes the outage that a start ends: it began at the log's last frame. It concerns each queue that has a policy for
+ * overdue tasks. */
 static void note_outage(struct watch *watch, const struct flat *head, const struct frame_header *header) {
     for (size_t place = 1; place < FLAT_QUEUES_MAX; place++) {
         const Tarry__QueuePut *put = &head->queues[place].put;
@@ -295,7 +300,8 @@ static void note_outage(struct watch *watch, const struct flat *head, const stru
     }
 }
 
-/* Checks a judgement: it is that of the outage before this start, or the queue had it before. */
+/* Checks the newest recorded outage of a queue. Either it is the outage that this start ended, or the queue had this
+ * record before. */
 static void law_of_judgement(const struct watch *watch, const struct flat *head, const Tarry__QueuePut *put) {
     if (!put->n_overdue) return;
     const Tarry__QueuePut *before = &flat_queue_of(head, put->number)->put;
@@ -313,13 +319,14 @@ static void law_of_judgement(const struct watch *watch, const struct flat *head,
          newest->overdue_spread_ms == expected->overdue_spread_ms);
 }
 
-/* No task is leased that the outage before this start concerns, whatever the broker has recorded about it. */
+/* Checks that no task is leased that the outage before this start requires to expire or to become a dead letter. The
+ * check does not use the broker's own record of the outage. */
 static void law_of_outage(const struct watch *watch, const struct flat *head, const Tarry__TaskPut *put) {
     const struct row *row = &head->tasks[put->task->id].row;
     if (put->fresh || put->cause != TARRY__CAUSE__CAUSE_LEASED || session_is_mover(put->task->session)) return;
     const struct watch_outage *outage = &watch->outages[queue_place(row->queue)];
     const enum fate fate = outage->number == row->queue ? fate_by(&outage->judgement, row) : FATE_NONE;
-    MUST(fate == FATE_NONE || fate == FATE_SPREAD); /* law_of_overdue has checked the time */
+    MUST(fate == FATE_NONE || fate == FATE_SPREAD); /* law_of_overdue has checked the due time of a spread task */
 }
 
 static void check_limits(struct watch *watch, const struct flat *head, const struct frame_header *header,
@@ -336,7 +343,8 @@ static void check_limits(struct watch *watch, const struct flat *head, const str
         if (record->fact_case == TARRY__RECORD__FACT_QUEUE) note_limits(watch, head, record->queue, header->steady_ns);
         if (record->fact_case != TARRY__RECORD__FACT_PUT || record->put->cause != TARRY__CAUSE__CAUSE_LEASED) continue;
         law_of_serial(head, body, i);
-        if (session_is_mover(record->put->task->session)) continue; /* the limits hold for consumers only */
+        if (session_is_mover(record->put->task->session))
+            continue; /* the limits of rate and of tasks in flight hold for consumers only */
         const uint32_t number = record->put->task->queue;
         const Tarry__Policy *policy = flat_queue_of(head, number)->put.policy;
         law_of_rate(watch, policy, number, header->steady_ns);
@@ -352,7 +360,8 @@ static bool is_occurrence(const Tarry__FrameBody *body, const Tarry__TaskPut *pu
     return false;
 }
 
-/* Checks spread_ms: less than the spread of the task's queue, or less than one that the same commit sets. */
+/* Checks that the task's spread_ms is less than its queue's spread. If the same commit sets a larger spread, that one
+ * counts. */
 static void law_of_spread(const struct watch *watch, const struct flat *head, const Tarry__Task *task) {
     const Tarry__QueuePut *queue = &flat_queue_of(head, task->queue)->put;
     uint64_t most_ms = queue->number == task->queue ? queue->policy->spread_ms : 0;
@@ -455,10 +464,10 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
 
 /* ---- deliveries */
 
-/* Returns whether the task should have been delivered first: it is waiting (in memory or not), or was leased ahead of
- * time to the same session, is due, and was not sent. A task leased ahead to another session that ran out of credit in
- * this same step (from `before` on) does not count, because sessions settle one after the other (history --ahead
- * 7000497). */
+/* Returns whether the task should have been delivered before `leased`: it is waiting, or it is a due lease ahead of
+ * time of the same session that was not sent. Excepted is a lease ahead of time that another session lost in this step
+ * (at a position from `before` on), because it ran out of credit. The core settles one session after the other (history
+ * --ahead 7000497). */
 static bool is_left_behind(const struct watch *watch, const struct flat *head, const struct row *row,
                            const struct row *leased, uint64_t before) {
     const struct taken_back *taken_back = &watch->taken_back[row->id];
@@ -469,10 +478,10 @@ static bool is_left_behind(const struct watch *watch, const struct flat *head, c
     return is_ahead && row->due_ms <= leased->delivered_ms;
 }
 
-/* Whether the task waits for its serial name: another task of the name is leased (SERIAL-1). */
+/* Returns whether the task is parked: another task with its serial name is leased (SERIAL-1). */
 static bool is_parked(const struct flat *head, const struct row *row, const struct row *leased) {
     if (!row->serial_size || has_same_serial(row, leased))
-        return false; /* a parked task with the same serial name would have been delivered before `leased` */
+        return false; /* a waiting task with the serial name of `leased` should have been delivered first */
     for (uint64_t id = 1; id < head->next_id; id++) {
         const struct flat_task *task = &head->tasks[id];
         if (!task->ended && task->row.state == ROW_LEASED && has_same_serial(&task->row, row)) return true;
@@ -480,10 +489,11 @@ static bool is_parked(const struct flat *head, const struct row *row, const stru
     return false;
 }
 
-/* Checks that no earlier due task of the same queue, base and priority is left behind. */
+/* Checks that `leased` overtakes no task of the same queue, time base and priority that was due earlier. */
 static void check_overtaken(const struct watch *watch, const struct flat *head, const struct row *leased,
                             uint64_t before) {
-    /* Tasks that a sharer gets before their due time wait in the groups, in order, until they are due. */
+    /* A sharer (the part of the broker that shares a topic's tasks) leases tasks before their due time. Their order is
+     * not checked, because the shares wait in the groups until they are due. */
     const uint64_t now_ms = (leased->base == ROW_WALL ? head->wall_ns : head->steady_ns) / NS_PER_MS;
     if (session_is_sharer(leased->session) && leased->due_ms > now_ms) return;
     for (uint64_t id = 1; id < head->next_id; id++) {
@@ -551,7 +561,7 @@ static void note_lane(struct watch *watch, const struct flat *head, const struct
     watch->resumed[watch->resumed_count++] = lane->session;
 }
 
-/* Checks that a session that left its lane, and got no other lane, has ended, and that the log says so. */
+/* Checks sessions whose lane was closed and that got no other lane: the log must record the end of such a session. */
 static void check_left(const struct watch *watch, const struct core_effects *effects) {
     for (size_t i = 0; i < effects->lanes.count; i++) {
         const struct core_lane *lane = &effects->lanes.items[i];
@@ -563,8 +573,8 @@ static void check_left(const struct watch *watch, const struct core_effects *eff
     }
 }
 
-/* Checks that a leased task whose session was not resumed in time is ready again. A task of a bound session must be
- * ready at once. */
+/* Checks that a leased task whose session was not resumed in time after a start is ready again. A task of a bound
+ * session, whose consumers were connections of the former process, must be ready at once. */
 static void check_claims(const struct world *world) {
     const struct flat *head = &world->host->head;
     const struct watch *watch = &world->host->watch;

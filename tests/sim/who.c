@@ -47,7 +47,7 @@ static void take_session(struct who *who, const struct flat *head, const Tarry__
     MUST(strcmp(body->client, put->client) == 0 && strcmp(body->peer, put->peer) == 0);
     MUST(put->prefetch && put->n_queues + put->n_awaited + put->mover + put->sharer);
     bool is_pooled =
-        session_is_pooled(put->session); /* a pooled session may be resumed although its end was recorded */
+        session_is_pooled(put->session); /* a pooled session can be resumed even if the log records its end */
     if (put->resumed)
         MUST(session ? !session->over || is_pooled : put->session >> 32 != head->epoch);
     else

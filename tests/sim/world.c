@@ -9,8 +9,8 @@
 #include "node.h"
 #include "registrar.h"
 
-/* Bytes of memory for a history. Rows that were read stay in it until the history's end, so it must suffice for a rare
- * history that reads much because its near window is tiny. */
+/* Memory in bytes for one history. Rows that were read stay in memory until the history's end. A rare history reads
+ * many rows, because its core may keep only a few tasks in memory. */
 #define MEMORY_MAX ((size_t)4 << 30)
 #define MEMORY_KEPT (4u << 20) /* memory in bytes that is kept from one history to the next, at most */
 
@@ -107,7 +107,8 @@ bool world_step(struct world *world) {
     struct happening next = timeline_pop(&world->timeline);
     MUST(next.at_ns < UINT64_MAX / 2);
     if (next.at_ns > world->now_ns)
-        world->now_ns = next.at_ns; /* an event that was due while its process was stopped happens now */
+        world->now_ns =
+            next.at_ns; /* an event that was delayed because its process was stopped does not set the time back */
     struct host *host = next.place < HOSTS_MAX ? &world->hosts[next.place] : NULL;
     if (host && host->paused_until_ns > world->now_ns) {
         timeline_add(&host->stopped, &next);
@@ -216,7 +217,7 @@ uint64_t world_boot_ns(const struct world *world) {
     return world->now_ns - world->host->booted_ns + 1000000000u;
 }
 
-/* Sets the wall clock. Within a run, the broker believes a jump of up to an hour beyond the clock that it believed
+/* Sets the wall clock. A running broker accepts the clock if it is at most one hour ahead of the largest clock accepted
  * before. */
 void world_jump_wall(struct world *world, int64_t ms) {
     world->host->wall_offset_ns += ms * (int64_t)NS_PER_MS;
