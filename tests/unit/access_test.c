@@ -116,8 +116,8 @@ static void who_is_local_may_what_is_harmless(void **state) {
     assert_true(access_is_owner(1000, 1000));
     assert_false(access_is_owner(1001, 1000));
     assert_true(access_is_owner(0, 65534));
-    assert_false(access_is_owner(65534, 65534)); /* 65534, the overflow uid, is what the kernel reports for every user
-                                                    without a number in this user namespace */
+    assert_false(access_is_owner(65534, 65534)); /* the kernel reports 65534 (the overflow uid) for every user that has
+                                                    no number in this user namespace */
     struct access_shown owner = {.is_owner = true, .is_local = true, .certificate = ""};
     assert_int_equal(access_judge(set, &owner, NOW_S, &who), ACCESS_IN);
     assert_int_equal(who->entry.roles, ROLES_ALL);
@@ -148,8 +148,8 @@ static void a_set_that_is_read_anew_keeps_who_has_not_changed(void **state) {
     access_set_free(before);
     assert_ptr_equal(access_find(after, "a"), a);
     assert_true(access_set_has(after, a));
-    assert_false(access_set_has(after, b)); /* the queue prefix of b's row changed */
-    assert_false(access_set_has(after, c)); /* c's row was removed */
+    assert_false(access_set_has(after, b)); /* in the new set, client b has another queue prefix */
+    assert_false(access_set_has(after, c)); /* in the new set, client c is missing */
     assert_true(access_set_has(after, loopback));
     access_release(a);
     access_release(b);
@@ -244,8 +244,7 @@ static void the_brokers_own_queues_are_closed_to_all_clients(void **state) {
             assert_true(access_may(set->broker, rule, NULL, sentence));
             kept++;
         }
-        if (rule->reach == REACH_ALL || rule->reach == REACH_BROKER)
-            continue; /* a request with one of these two reaches names no queue */
+        if (rule->reach == REACH_ALL || rule->reach == REACH_BROKER) continue; /* these requests name no queue */
         for (size_t c = 0; c < 4; c++) {
             bool may = access_may(clients[c], &open, "tarry.once", sentence);
             assert_int_equal(may, rule->reach == REACH_SHOWN);

@@ -160,7 +160,7 @@ static void a_hostile_topic_costs_little(void **state) {
     for (size_t i = 0; i < sizeof(key); i++) key[i] = i % 2 == 0 ? 'a' : '.';
     key[sizeof(key) - 1] = 'b';
     (void)amqp_topic_matches((struct amqp_bytes){(uint8_t *)pattern, sizeof(pattern)},
-                             /* The match must be quick: a slow one would take hours, and the test would hang. */
+                             /* A slow match would take hours, so this test would hang. */
                              (struct amqp_bytes){(uint8_t *)key, sizeof(key)});
 }
 
@@ -266,8 +266,8 @@ static void what_depends_on_it_goes_with_it(void **state) {
     amqp_doomed_end(&topology, 0);
     assert_ptr_equal(amqp_queue_find(&topology, amqp_text("q")), queue);
     assert_true(amqp_doom_queue(&topology, queue));
-    /* Bindings are deleted first. After a crash between two commits, the queues and exchanges that they connect still
-     * exist. */
+    /* Bindings are deleted first. After a crash between two commits, each remaining binding then still has its queue
+     * and its exchange. */
     amqp_doomed_order(&topology);
     amqp_key_of_doomed(&topology, 0, key);
     assert_memory_equal(key, "b:", 2);
@@ -376,8 +376,9 @@ static void a_dead_message_says_where_it_died(void **state) {
     assert_true(amqp_table_find(properties.bytes[AMQP_HEADERS], "x-death", &field));
     assert_true(amqp_field_next(&field.value, true, &entry));
     assert_true(amqp_table_find(entry.value, "count", &count) && count.number == 2);
-    assert_false(amqp_field_next(&field.value, true, &entry)); /* there is no second entry, because messages that died
-                                                                  in the same queue for the same reason share one */
+    assert_false(amqp_field_next(
+        &field.value, true,
+        &entry)); /* messages that died in the same queue for the same reason share one entry of the table */
     amqp_out_free(&envelope_bytes);
     amqp_out_free(&raw);
     amqp_out_free(&dead);

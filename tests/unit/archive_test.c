@@ -349,7 +349,7 @@ static void a_file_under_another_name_is_found(void **state) {
 struct telling {
     uint64_t frames;
     uint64_t gaps;
-    struct history_gap gap; /* the last gap that a query reported */
+    struct history_gap gap; /* the last gap (range of missing frames) that a query reported */
     struct history_stats stats;
 };
 
@@ -442,8 +442,9 @@ static void a_question_reads_a_part_of_an_archived_segment(void **state) {
     for (uint64_t id = 200; id <= 1400; id += 97) {
         struct telling telling = tell(f, &(struct history_question){.task = {.id = id}});
         assert_int_equal(telling.frames, 3);
-        assert_in_range(telling.stats.frames_read, 500,
-                        4500); /* of 5,500 frames, the query reads only two or three parts out of five, and the log */
+        assert_in_range(
+            telling.stats.frames_read, 500,
+            4500); /* the query reads two or three of the archive's five parts, and the log, so not all 5,500 frames */
     }
 }
 

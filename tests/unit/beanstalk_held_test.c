@@ -124,7 +124,7 @@ static void what_workers_said_while_the_broker_stood_still_is_read_first(void **
 static void who_has_said_nothing_has_no_more_than_that(void **state) { /* F-13 */
     reserve();
     fire(60000);
-    reserve(); /* the second reservation also checks whether the first job's TTR has ended */
+    reserve(); /* checks the first job's TTR too, and reserves a second job */
     assert_int_equal(desk.after_ms, STOOD_STILL_SETTLE_MS);
     fire(0);
     assert_int_equal(desk.released, 1);

@@ -151,8 +151,8 @@ static void what_is_too_big_or_has_no_room_is_read_and_not_kept(void **state) {
     struct beanstalk_parser parser = {.room = room};
     char body[1000];
     memset(body, 'x', sizeof(body));
-    static const char big[] =
-        "put 0 0 1 65536 trailing\r\n"; /* the size is checked before the rest of the line, as in beanstalkd */
+    static const char big[] = "put 0 0 1 65536 trailing\r\n"; /* the size is checked before the text that follows on the
+                                                                 line, as in beanstalkd */
     assert_int_equal(parse(&parser, big, sizeof(big) - 1, 7).kind, BEANSTALK_NONE);
     size_t left = BEANSTALK_JOB_MAX + 1 + 2;
     for (; left > sizeof(body); left -= sizeof(body))

@@ -56,7 +56,7 @@ static void what_was_noted_is_recalled(void **unused) {
     assert_int_equal(boot_note(directory, 7), 0);
     assert_int_equal(boot_recall(directory), 7);
     assert_true(boot_note("/nowhere/at/all", 7) > 0);
-    assert_int_equal(boot_note(directory, 0), 0); /* 0: the note says that the time is unknown */
+    assert_int_equal(boot_note(directory, 0), 0); /* notes that the steady time is unknown (0) */
     assert_int_equal(boot_recall(directory), 0);
     assert_int_equal(boot_recall("/nowhere/at/all"), 0);
 }

@@ -59,7 +59,8 @@ static void utf8_is_what_the_standard_says(void **state) {
     assert_true(is_utf8("\0", 1));
 }
 
-/* Encodes and decodes every code point. Every other 3-byte string with these lead bytes is refused. */
+/* Encodes and decodes every code point. Checks that the decoder refuses every other 3-byte string that begins like a
+ * 3-byte character. */
 static void every_code_point_is_judged(void **state) {
     for (uint32_t point = 0x80; point < 0x120000; point++) {
         uint8_t bytes[4];
@@ -360,7 +361,7 @@ static void schedules(void **state) {
     REFUSED(SCHEDULE, &good.schedule, INVALID, "delay is longer than ten years (3653 days)");
     good.when.kind = TARRY__WHEN__KIND__AT;
     good.when.ms = UINT64_MAX;
-    FINE(SCHEDULE, &good.schedule); /* accepted here, because only the core knows the current time */
+    FINE(SCHEDULE, &good.schedule); /* valid in this check, because only the core knows the current time */
     good.when.ms = 0;
     FINE(SCHEDULE, &good.schedule);
     good.when.kind = (Tarry__When__Kind)2;
@@ -502,7 +503,7 @@ static void redactions(void **state) {
     redact.task = &good.ref;
     redact.reason = "asked for";
     FINE(REDACT, &redact);
-    redact.after_id = 7; /* refused, because the broker would skip tasks as if their redaction were done */
+    redact.after_id = 7; /* refused, because a redaction of one task has no earlier part to continue after */
     REFUSED(REDACT, &redact, INVALID, "after_id is allowed with a key or a queue, but not with a task's id");
 }
 
@@ -608,7 +609,8 @@ static void every_name_is_the_enums_own(void **state) {
     }
     for (unsigned i = 0; i < tarry__outcome__descriptor.n_values; i++) {
         const ProtobufCEnumValue *value = &tarry__outcome__descriptor.values[i];
-        if (value->value == TARRY__OUTCOME__LIVE) continue; /* LIVE is printed as "exists" */
+        if (value->value == TARRY__OUTCOME__LIVE)
+            continue; /* the name of the outcome LIVE differs: it is printed as "exists" */
         expect_name(outcome_name((Tarry__Outcome)value->value), value->name, 0);
     }
     assert_string_equal(outcome_name((Tarry__Outcome)99), "unknown");

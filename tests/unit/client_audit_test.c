@@ -105,7 +105,7 @@ static void rechain(struct record *record) {
 }
 
 static void lie(const struct book *book, Tarry__AuditReply *page, struct record frames[PAGE]) {
-    /* The false replies up to ORDER change the second frame of a page, so the page needs two frames. */
+    /* The kinds of false replies up to ORDER change the second frame of a page, so the page needs two frames. */
     if (book->lie <= ORDER && page->n_frames < 2) abort();
     switch (book->lie) {
     case HEADER:
@@ -486,7 +486,7 @@ static void a_wake_up_ends_the_wait_and_closing_waits_for_nothing(void **state) 
     assert_int_equal(pthread_create(&thread, NULL, wake_later, audit), 0);
     assert_int_equal(next(audit, NULL), TARRY_E_WOKEN);
     pthread_join(thread, NULL);
-    tarry_audit_wake(audit); /* no call is waiting, so the next one returns at once */
+    tarry_audit_wake(audit); /* no call waits now, so the wake-up ends the next call */
     assert_int_equal(next(audit, NULL), TARRY_E_WOKEN);
     tarry_audit_close(audit);
     assert_true(now_ms() - before < RESEND_AFTER_MS);

@@ -1,5 +1,5 @@
-/* client_caller_test.c: a caller that waits alone reads its reply itself (client/lib/caller.c). Meanwhile other
- * replies, deadlines and lost connections are still handled. With a fake broker (fake_broker.h). */
+/* client_caller_test.c: if only one caller waits, its thread reads the reply itself (client/lib/caller.c). Meanwhile
+ * the client still handles other replies, deadlines and lost connections. With a fake broker (fake_broker.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 /* Time in ms within which a reply must come, even on a busy machine. It is far below RESEND_AFTER_MS + LENT_MS, so that
  * the tests notice a request that was sent again. */
 #define LATE_MS 5000u
-#define ENOUGH 8 /* number of consecutive calls after which the connection is lent */
+#define ENOUGH 8 /* number of consecutive calls after which the engine lends the connection to the caller */
 
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 
@@ -45,8 +45,8 @@ static bool is_lent(tarry_client *client) {
     return is_lent;
 }
 
-/* Calls until the connection is lent. On a very busy machine that needs more calls, because the engine's thread must
- * wait between two calls. */
+/* Makes calls until the engine has lent the connection to the caller's thread. On a very busy machine that takes more
+ * calls, because the engine's thread must begin to wait between two calls. */
 static void call_alone(const struct story *story) {
     for (int i = 0; i < ENOUGH || (!is_lent(story->client) && i < 2000); i++) {
         if (i >= 50) sleep_ms(1);
@@ -83,8 +83,9 @@ static void schedule(tarry_client *client) {
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK);
 }
 
-/* The connection stays lent from one call to the next. The engine takes it back if it happens to be awake, or if the
- * test's thread stood still for LENT_MS, so a busy machine needs several attempts. */
+/* The connection stays lent to the caller's thread from one call to the next. The engine takes the connection back if
+ * it wakes up by chance, or if the caller's thread does nothing for LENT_MS. So a busy machine needs several attempts.
+ */
 static void every_kind_of_blocking_call_reads_by_itself(void **state) {
     void (*const calls[])(tarry_client * client) = {ping, run_commit, schedule};
     const struct story story = story_begin();
@@ -172,8 +173,9 @@ static void callers_come_and_go(void **state) {
     story_end(&story);
 }
 
-/* The engine watches the caller's deadline. Otherwise the commit would be sent again after RESEND_AFTER_MS, and be
- * answered. The short timeout begins with the last call: a busy machine needs longer for one of the calls before. */
+/* The engine still watches the deadline of a caller that reads by itself. If it did not, the commit would be sent again
+ * after RESEND_AFTER_MS, and get a reply. Only the last call has the short timeout, because the calls before may be
+ * slow on a busy machine. */
 static void a_caller_that_reads_ends_by_its_deadline(void **state) {
     const struct story story = story_begin();
     call_alone(&story);
@@ -202,7 +204,7 @@ static void the_engine_takes_back_what_nobody_reads(void **state) {
     call_alone(&story);
     for (int i = 0; i < 30000 && is_lent(story.client); i++) sleep_ms(1);
     assert_false(is_lent(story.client));
-    call_alone(&story); /* the call borrows the connection again */
+    call_alone(&story); /* the engine lends the connection again */
     story_end(&story);
 }
 

@@ -111,8 +111,8 @@ static void submit(tarry_client *client, struct ended *ended) {
     submit_within(client, 0, ended);
 }
 
-/* Runs one test story and returns the code of its call. The story has checked everything else, unless the code is
- * TARRY_E_TIMEOUT. */
+/* Runs one story and returns the code of its call. If the code is TARRY_E_TIMEOUT, the story has checked nothing else.
+ */
 typedef int story_fn(void);
 
 /* A request may be in flight just when its deadline comes. Its outcome is unknown then, and the library says so.
@@ -208,7 +208,8 @@ static void what_was_never_sent_says_so(void **state) {
     tarry_client *client = story_begin(&fake, LACKS_ROOM, 500);
     struct ended first = {.done = 0}, second = {.done = 0};
     submit_within(client, FAR_MS, &first);
-    while (COUNT(fake, commits) == 0) sleep_ms(1); /* the next call gathers separately */
+    while (COUNT(fake, commits) == 0)
+        sleep_ms(1); /* waits until the first commit is sent, so that the next operation goes into another commit */
     submit(client, &second);
     await(&second);
     assert_int_equal(second.result.code, TARRY_BUSY);
@@ -294,7 +295,7 @@ static void one_call_is_told_and_the_commit_goes_on(void **state) { /* ONCE-1 */
     await(&second);
     assert_int_equal(second.result.code, TARRY_OK);
     assert_int_equal(second.result.sequence, 1);
-    assert_int_equal(COUNT(fake, ops), 2); /* the commit was sent, so it could not be divided */
+    assert_int_equal(COUNT(fake, ops), 2); /* the commit had been sent, so the client did not split it into two */
     assert_int_equal(tarry_drain(client, 0, NULL), TARRY_OK);
     /* Wait until the client has requested the next producer. */
     for (int i = 0; i < 5000 && !nothing_waits(client); i++) sleep_ms(1);
@@ -402,7 +403,8 @@ static int opens_without_a_lane(void) {
     return opens_in_vain(TARRY__CODE__OK, 9);
 }
 
-/* The broker accepts each subscription and then forgets it, or the lane that it names does not exist. */
+/* Opening a consumer fails: the broker accepts each subscription and then forgets it, or names a lane that does not
+ * exist. */
 static void opening_a_consumer_ends(void **state) {
     assert_int_equal(told(opens_and_is_forgotten), TARRY_NO_SUCH_SESSION);
     assert_int_equal(told(opens_without_a_lane), TARRY_E_NO_BROKER);
@@ -411,7 +413,8 @@ static void opening_a_consumer_ends(void **state) {
 struct kept {
     atomic_bool is_kept;
     atomic_bool goes_on;
-    /* Client for which the callback submits another operation, so that its engine does not wait next; NULL: none. */
+    /* Client to which the callback submits another operation, so that its engine has work and does not wait; NULL: no
+     * operation. */
     tarry_client *client;
 };
 
@@ -422,7 +425,8 @@ static void keeps_the_engine(void *arg, const struct tarry_result *result) {
     if (kept->client != NULL) assert_int_equal(tarry_schedule_async(kept->client, &order, NULL, NULL), TARRY_OK);
 }
 
-/* A callback blocks the engine, which would otherwise end the call tarry_consumer_open. */
+/* A callback blocks the engine's thread. Normally that thread ends tarry_consumer_open at its deadline; here the call
+ * must end by itself. */
 static void opening_a_consumer_ends_although_a_callback_keeps_the_engine(void **state) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, HAS_LANE, FAR_MS);
@@ -501,7 +505,7 @@ static void closing_a_consumer_does_not_wait_for_schedules(void **state) {
     fake_stop(fake);
 }
 
-/* Replies to other commits must not count as this ack's reply: the closing must wait for it. */
+/* Closing a consumer waits for the reply to its own ack. Replies to other commits must not end this wait. */
 static void closing_a_consumer_waits_for_its_own_acks(void **state) {
     const enum deed script[] = {ANSWER_LATE};
     struct fake *fake = fake_start(script, 1);

@@ -169,8 +169,8 @@ static void a_useful_connection_is_made_anew_at_once(void **state) {
     fake_stop(fake);
 }
 
-/* At a switch-over, the former leader answers BUSY and then leaves. The client must not wait for that pause before it
- * uses the other node. */
+/* At a switch-over, the former leader answers BUSY, which starts a pause, and then leaves. The client must use the
+ * other node at once, without waiting for the end of the pause. */
 static void who_was_busy_elsewhere_is_not_waited_for(void **state) { /* CALM-1 */
     struct fake *fakes[] = {fake_start(NULL, 0), fake_start(NULL, 0)};
     char urls[160];
@@ -186,7 +186,7 @@ static void who_was_busy_elsewhere_is_not_waited_for(void **state) { /* CALM-1 *
     busy->lacks_room = true;
     pthread_mutex_unlock(&busy->lock);
     assert_int_equal(tarry_schedule_async(client, &order, NULL, NULL), TARRY_OK);
-    /* The pause after BUSY would be an hour if that broker stayed connected. */
+    /* The test prolongs the pause after BUSY to an hour. The client must end this pause when it changes the broker. */
     for (bool waits = false; !waits; sleep_ms(1)) {
         assert_int_equal(COUNT(other, commits), 0);
         pthread_mutex_lock(&client->lock);

@@ -16,7 +16,7 @@ static void a_call_that_is_alone_never_waits(void **state) {
         group_came(&group);
         assert_false(group_waits(&group, 1, 0, now));
         group_woke(&group, 1, 0, now);
-        /* The group needs no deadline, because another event will come. */
+        /* The group has no deadline, because a call that is alone does not wait. */
         assert_int_equal(group_deadline(&group, now), UINT64_MAX);
     }
 }
@@ -66,7 +66,7 @@ static void a_second_commit_wants_company(void **state) {
     assert_true(group_waits(&group, GROUP_MIN - 1, 1, NOW_MS));
     assert_false(group_waits(&group, GROUP_MIN, 1, NOW_MS));
     assert_true(group_waits(&group, 1, 1, NOW_MS));
-    assert_false(group_waits(&group, 1, 0, NOW_MS)); /* the commit does not wait, because the reply has come */
+    assert_false(group_waits(&group, 1, 0, NOW_MS)); /* the reply has come, so the next commit is sent at once */
 }
 
 static void nothing_waits_longer_than_it_may(void **state) {

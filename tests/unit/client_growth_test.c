@@ -1,12 +1,9 @@
-/* client_growth_test.c: programs built with other versions of the headers than the library's (tarry.h,
- * Compatibility).
- *
- * Built three times, always for the same libtarry.so: with the current headers, with an older version's
- * (GROWTH_OLDER: the last field of every struct of options has no name known to the program), and with a newer one's
- * (GROWTH_NEWER: every struct of options has a field `tomorrow`, which this library does not know).
- * growth/headers.py makes the headers.
- *
- * All structs of the program end at the end of their page: a library that reads or writes past one crashes. */
+/* client_growth_test.c: programs that were built with the headers of another version than the library's (tarry.h,
+ * Compatibility). The test is built three times, always with the same libtarry.so. The first program has the current
+ * headers. GROWTH_OLDER: an older version's headers, in which the last field of every struct of options has no name.
+ * GROWTH_NEWER: a newer version's headers, in which every struct of options has a field `tomorrow` that the library
+ * does not know. growth/headers.py makes the headers. All structs of the program end at the end of their memory page,
+ * so a library that reads or writes past a struct crashes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -147,7 +144,7 @@ static void every_call_understands_this_program(void **state) {
     const struct calls calls = all_calls(0, &ops);
     for (size_t i = 0; i < CALLS; i++) /* the fake broker has no sessions */
         assert_int_equal(calls.codes[i], i == 11 ? TARRY_UNSUPPORTED : TARRY_OK);
-    assert_int_equal(ops, 7); /* the operations of the blocking calls and of the two asynchronous calls */
+    assert_int_equal(ops, 7); /* 7 operations: of the blocking calls, and of the two asynchronous calls */
 }
 
 static void a_program_that_sets_nothing_new_is_of_the_same_version(void **state) {
@@ -165,7 +162,7 @@ static void a_program_for_a_newer_library_is_refused(void **state) {
     assert_null(client);
     assert_non_null(strstr(tarry_code_sentence(TARRY_E_VERSION), tarry_version()));
     assert_string_equal(tarry_code_name(TARRY_E_VERSION), "version");
-    /* A program cannot notice another patch version. */
+    /* The library accepts a program that was built for another patch version. */
     assert_int_equal(tarry_open_version(&options, TARRY_VERSION_NUMBER + 1, &client), TARRY_OK);
     tarry_close(client);
 }

@@ -115,7 +115,7 @@ static void a_list_that_fails_has_not_ended(void **state) {
             assert_string_equal(message, "says the fake");
         }
         assert_int_equal(tarry_list_next(list, &view, message), TARRY_OK);
-        assert_int_equal(view->id, id); /* the list continues after the failure at the same task */
+        assert_int_equal(view->id, id); /* after the failure, the list continues with the same task */
     }
     for (int i = 0; i < 2; i++) assert_int_equal(tarry_list_next(list, &view, message), TARRY_E_END);
     assert_int_equal(pages.asked, 5);
@@ -158,7 +158,7 @@ static void a_list_that_fails_at_once_may_be_repeated(void **state) {
 
 /* ---- memory */
 
-/* Left out in builds with sanitizers, whose allocator has no counter, and which find leaks by themselves. */
+/* This test is not built with sanitizers: their allocator has no counter, and they find leaks by themselves. */
 static void a_list_that_is_closed_is_given_back(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     tarry_client *client = client_to(fake->url);
@@ -171,7 +171,7 @@ static void a_list_that_is_closed_is_given_back(void **state) {
         assert_int_equal(tarry_list_open(client, &options, &list), TARRY_OK);
         tarry_list_close(list);
     }
-    /* A list takes some hundred bytes, so a leak would be larger. */
+    /* A list takes some hundred bytes, so leaked lists would take more than 128 KiB. */
     assert_true(mallinfo2().uordblks < before + ((size_t)128 << 10));
     tarry_list_close(NULL);
     tarry_close(client);
@@ -301,7 +301,7 @@ static void whoever_runs_out_of_memory_says_so(void **state) { /* F-11 */
 
 static void a_lease_without_memory_is_not_held(void **state) { /* F-11 */
     struct held held = {.capacity = 0};
-    for (uint64_t id = 1; id < 100; id++) { /* needs several extensions of the array */
+    for (uint64_t id = 1; id < 100; id++) { /* so many entries that the array is extended several times */
         const struct held_entry entry = {.id = id, .token = {1, id}};
         allocations_left = 0;
         const bool is_held = held_take(&held, entry);
@@ -342,7 +342,7 @@ static void a_commit_without_memory_for_its_results_is_not_sent(void **state) { 
     fake_stop(fake);
 }
 
-/* If there is no memory to read a reply, the broker has sent it. So the client sends the request again (ONCE-1). */
+/* The broker sends a reply, but the client has no memory to read it. So the client sends the request again (ONCE-1). */
 /* Proves F-11, F-22 and ONCE-1. */
 static void an_answer_without_memory_to_read_it_is_asked_for_again(void **state) {
     enum { OPS = 8000 };

@@ -306,8 +306,8 @@ static void count_commit(void *arg, int code, const struct tarry_result *results
     count_done(arg, results);
 }
 
-/* The broker remembers COMMITS_PER_PRODUCER_MAX replies. So no more commits than that may overtake a commit that may
- * have been executed and then got BUSY. */
+/* A commit may have been executed and then gets BUSY, so its outcome is unknown. The broker remembers only
+ * COMMITS_PER_PRODUCER_MAX replies. So at most that many later commits may be sent before this one. */
 static void a_commit_of_unknown_fate_is_not_left_behind(void **state) { /* ONCE-1 */
     enum { COMMITS = 500 };
     const enum deed script[] = {LOSE_REQUEST};

@@ -54,7 +54,8 @@ static void pair_stop(struct pair *pair) {
         if (pair->fakes[i] != NULL) fake_stop(pair->fakes[i]);
 }
 
-/* Makes the fake a non-primary that names `names` as the primary; NULL: makes it the primary. */
+/* Makes the fake a node that is not the primary, and that names the addresses `names` as the primary's. NULL: makes it
+ * the primary. */
 static void set_role(struct fake *fake, const char *names) {
     pthread_mutex_lock(&fake->lock);
     fake->is_not_primary = names != NULL;
@@ -127,8 +128,8 @@ static void hang(struct fake *fake) {
     pthread_mutex_unlock(&fake->lock);
 }
 
-/* The kernel of a paused primary still acknowledges. The other node becomes the leader soon, and the client sends to it
- * within 2 s. */
+/* The kernel of a paused primary still acknowledges TCP data, so the connection looks alive. The other node becomes the
+ * leader soon, and the client sends to it within 2 s. */
 static void a_paused_primary_is_left_before_two_seconds(void **state) {
     struct pair pair;
     pair_start(&pair, 2);
@@ -144,7 +145,8 @@ static void a_paused_primary_is_left_before_two_seconds(void **state) {
     pair_stop(&pair);
 }
 
-/* Until the primary replies again, the client leaves it only after RESEND_AFTER_MS. */
+/* The client leaves a slow primary early only once. Until the primary has replied again, the client waits
+ * RESEND_AFTER_MS before it changes the node. */
 static void a_slow_primary_is_left_once(void **state) {
     struct pair pair;
     struct tarry_result result;
@@ -207,8 +209,9 @@ static void no_primary_is_told_in_time_with_what_each_said(void **state) {
              pair.fakes[1]->url);
     const char *names = strstr(result.message, expected);
     assert_non_null(names);
-    assert_int_not_equal(names[strlen(expected)], ','); /* the text "…, which is not one of the client's addresses" is
-                                                           absent, because that address is among them */
+    assert_int_not_equal(
+        names[strlen(expected)],
+        ','); /* the remark "…, which is not one of the client's addresses" does not follow this address */
     assert_non_null(strstr(result.message, "names ws://192.0.2.1:7272, which is not one of the client's addresses"));
     assert_non_null(strstr(result.message, "onnection refused"));
     assert_non_null(strstr(result.message, "nothing was done"));
@@ -410,7 +413,7 @@ static void a_follower_answers_only_who_lets_it(void **state) {
         assert_int_equal(COUNT(pair.fakes[1], requests), allowed ? 0 : 1);
         tarry_view_free(view);
         assert_int_equal(tarry_schedule(pair.client, &order, NULL),
-                         TARRY_OK); /* needs the primary, whereas the queries do not */
+                         TARRY_OK); /* this call needs the primary; queries do not */
         pair_stop(&pair);
     }
 }

@@ -105,9 +105,9 @@ static int judge_threads(void) {
     return 0;
 }
 
-/* Checks the library's threads. Runs in a child process without a fake broker, whose thread is not the library's. No
- * server listens at the address. A new thread first has its parent's name and blocks all signals, so it is checked
- * repeatedly. */
+/* Checks the library's threads. Runs in a child process without a fake broker, because the fake's thread is not the
+ * library's. No server listens at the address. The check is repeated, because a new thread still has its parent's name
+ * and blocks all signals. */
 static int look_at_own_threads(void) {
     tarry_client *client;
     struct tarry_options options = {.urls = "ws://127.0.0.1:9"};
@@ -147,7 +147,7 @@ static void threads_of_the_library_have_names(void **state) {
     fake_stop(fake);
 }
 
-/* Facts about the thread that looks up a host name, which it recorded itself. */
+/* Facts that the thread that looks up a host name recorded about itself. */
 static struct thread_seen looks_up;
 static atomic_int has_looked_up;
 
@@ -330,7 +330,8 @@ static void closing_from_a_callback_is_refused(void **state) {
     assert_int_equal(closing.of_next, TARRY_E_CALLBACK);
     assert_int_equal(closing.of_consumer, TARRY_E_CALLBACK);
     assert_int_equal(closing.of_client, TARRY_E_CALLBACK);
-    assert_int_equal(tarry_schedule(closing.client, &order, NULL), TARRY_OK); /* nothing was done */
+    assert_int_equal(tarry_schedule(closing.client, &order, NULL),
+                     TARRY_OK); /* the refused calls have closed nothing, so the client still works */
     assert_int_equal(tarry_consumer_close(closing.consumer, 0, NULL), TARRY_OK);
     assert_int_equal(tarry_close(closing.client), TARRY_OK);
     fake_stop(fake);

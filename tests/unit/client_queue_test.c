@@ -145,7 +145,7 @@ static void a_cancel_does_not_pass_what_names_its_task(void **state) {
     cancel(client, "a", &answers);
     cancel(client, "b", &answers);
     await_trace(fake, "[cancel b] ");
-    cancel(client, "a", &answers); /* this cancel must not pass the first one, and the cancel of c must not pass it */
+    cancel(client, "a", &answers); /* must wait behind the first cancel of a; the cancel of c need not wait */
     cancel(client, "c", &answers);
     const struct tarry_ref by_id = {.id = 5};
     assert_int_equal(tarry_dead_async(client, TARRY_REQUEUE, &by_id, false, NULL, count_answer, &answers), TARRY_OK);
@@ -281,7 +281,7 @@ static void a_schedule_does_not_pass_a_cancel_that_is_refused(void **state) {
 enum { STORMS = 6, KEYS = 40, OPS = 4000, KINDS_MAX = 1024 };
 
 struct storm {
-    /* For each key: letters of its schedules, cancels and moves, in order of submission. */
+    /* Kinds of the operations of each key, one letter each (schedule, cancel, move), in order of submission. */
     char submitted[KEYS][KINDS_MAX];
     char executed[KEYS][KINDS_MAX];
     bool settled[OPS + 1];
@@ -392,7 +392,7 @@ static void *requeues(void *arg) {
 /* The broker refuses a commit with 65 redactions, a second purge, or operations that do not fit after a redaction. */
 static void redactions_and_purges_travel_alone(void **state) {
     enum { EACH = 10, REDACTIONS = 70, THREADS = 3 * EACH + REDACTIONS };
-    /* Threads submit several of each kind, one after another. */
+    /* Each of the threads submits one purge, deletion, requeue or redaction. */
     static void *(*const calls[])(void *) = {purges, deletes, requeues};
     struct fake *fake = fake_start(NULL, 0);
     fake->refuses_hello = true; /* makes all requests wait until Hello succeeds */
@@ -533,8 +533,8 @@ static void two_commits_of_blocking_calls_are_under_way(void **state) {
     end(fake, client);
 }
 
-/* Asynchronous operations keep their order: while their commit is in flight, no other commit is, whichever was
- * submitted first. */
+/* Asynchronous operations keep their order. So if one commit in flight has an asynchronous operation, the client sends
+ * no other commit meanwhile. */
 static void what_does_not_wait_keeps_its_place(void **state) {
     for (int is_first = 0; is_first < 2; is_first++) {
         const enum deed script[] = {KEEP_ANSWER};

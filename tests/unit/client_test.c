@@ -276,7 +276,7 @@ static void what_is_too_large_to_pack_is_refused(void **state) {
     assert_int_equal(pack_cancel(&body, &of_long_key, false), TARRY_TOO_LARGE);
     assert_int_equal(pack_move(&body, &of_long_queue, TARRY_DELAY, 0), TARRY_TOO_LARGE);
     assert_int_equal(pack_nack(&body, 1, (struct tarry_token){0}, &options), TARRY_TOO_LARGE);
-    /* The text alone would fit, but not together with the other fields of the request. */
+    /* The reason's text alone would fit into a request, but not together with the request's other fields. */
     text[REQUEST_SIZE_MAX - REQUEST_OVERHEAD_MAX - 16] = 0;
     assert_int_equal(pack_cancel(&body, &of_long_key, false), TARRY_TOO_LARGE);
     assert_int_equal(pack_nack(&body, 1, (struct tarry_token){9, 9}, &options), TARRY_TOO_LARGE);
@@ -388,23 +388,25 @@ static void a_settled_lease_is_not_taken_again(void **state) {
                                .token = {1, 12},
                                .until_ms = 300}; /* a new lease of the same task is taken like any other */
     assert_true(held_take(&held, later));
-    held_settle(&held, 1, first.token); /* this settles the first lease, so the later lease stays */
+    held_settle(&held, 1, first.token); /* settles the first lease only, so the later lease stays */
     assert_false(held_find(&held, 1)->settled);
     held_settle(&held, 1, later.token);
-    /* The consumer did not hold this lease when the session resumed, so there is no mark of it. */
+    /* The consumer got this lease after the session had resumed. So settling it removes the entry and leaves no mark
+     * (held.h). */
     assert_null(held_find(&held, 1));
 
     held_settle(&held, 2, other.token);
     assert_int_equal(held.count, 1);
-    /* After a second resumption, the lane that might have brought the old delivery no longer exists. */
+    /* After a second resumption, the old delivery can no longer arrive, because its lane is gone. So the mark is
+     * removed. */
     held_resume(&held);
     assert_int_equal(held.count, 0);
 
     assert_true(held_take(&held, first));
     held_resume(&held);
     held_settle(&held, 1, first.token);
-    held_sweep(&held,
-               101); /* the mark is removed, because the lease has expired and the broker does not send it again */
+    held_sweep(&held, 101); /* a settled lease's mark is removed when the lease has expired, because the broker does not
+                               send it again */
     assert_int_equal(held.count, 0);
     held_deinit(&held);
 }

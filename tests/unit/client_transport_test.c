@@ -301,7 +301,7 @@ static void a_flood_of_pings_costs_nothing(void **state) {
 
 /* After some reads, a connection gives up its turn even if its broker sends all the time. */
 static void a_turn_ends_however_much_there_is(void **state) {
-    enum { ROOM = 16 << 10, BYTES = 12 * ROOM }; /* needs more than the eight reads that one turn allows */
+    enum { ROOM = 16 << 10, BYTES = 12 * ROOM }; /* more bytes than the eight reads of one turn return */
     struct server server;
     const uint8_t *data;
     size_t size;

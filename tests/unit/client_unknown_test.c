@@ -50,7 +50,8 @@ static void what_took_effect_is_told_when_it_is_asked_for(void **state) {
     assert_int_equal(answer.id, 2);
     assert_int_equal(answer.sequence, 2);
     assert_int_equal(fake->ops, 2); /* no operation was executed twice */
-    /* The outcome of an answered commit can be queried too. The output may be the same result as the input. */
+    /* The outcome of an answered commit can be queried too. The query may write its result over the result that it asks
+     * about. */
     assert_int_equal(tarry_ask(client, &answer, NULL, &answer), TARRY_OK);
     assert_int_equal(answer.id, 2);
     tarry_close(client);
@@ -92,8 +93,7 @@ static void an_unknown_outcome_is_left_with_its_producer(void **state) {
     struct tarry_schedule_options brief = order;
     brief.call.timeout_ms = 400;
     assert_int_equal(tarry_schedule(client, &brief, &unknown), TARRY_E_TIMEOUT);
-    for (int i = 0; i < 3 * COMMITS_PER_PRODUCER_MAX;
-         i++) { /* prepares more commits than the broker remembers replies */
+    for (int i = 0; i < 3 * COMMITS_PER_PRODUCER_MAX; i++) { /* sends more commits than the broker remembers replies */
         assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
         assert_int_not_equal(result.producer, unknown.producer);
     }
@@ -103,8 +103,10 @@ static void an_unknown_outcome_is_left_with_its_producer(void **state) {
     assert_int_equal(fake->hellos, 2);
     tarry_close(client);
     for (int i = 0; i < 5000 && COUNT(fake, goodbyes) == 0; i++)
-        sleep_ms(1);                            /* the client does not wait long for the reply to Goodbye */
-    assert_int_equal(COUNT(fake, goodbyes), 1); /* the producer whose replies have all come was given back */
+        sleep_ms(1); /* the client does not wait long for the reply to Goodbye */
+    assert_int_equal(
+        COUNT(fake, goodbyes),
+        1); /* Goodbye for the producer whose replies have all come; the producer with the unknown outcome stays */
     fake_stop(fake);
 }
 

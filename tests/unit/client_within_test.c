@@ -17,7 +17,7 @@
 #define CLIENTS_MS 400u /* ms; timeout of a client whose calls must end earlier */
 #define TRIES 10
 #define FAR_MS 600000u /* ms; timeout of the client */
-#define LATE_MS 20000u /* ms; an end may be as late as this on a busy machine; far below FAR_MS */
+#define LATE_MS 20000u /* ms; latest end of a call on a busy machine; far below FAR_MS */
 
 static const struct tarry_ref order_1 = {.queue = "orders", .key = "order-1"};
 static const struct tarry_token token = {1, 1};
@@ -314,7 +314,7 @@ static void a_call_without_an_end_outlives_the_clients(void **state) {
     assert_int_equal(code, TARRY_BUSY);
 }
 
-/* The timeout is in one operation's options, but a commit ends as a whole. */
+/* An operation's options have a timeout, but within a commit it has no effect: a commit ends as a whole. */
 static void an_operation_of_a_commit_has_no_deadline_of_its_own(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     tarry_client *client = client_to(fake, OWN_MS);
@@ -397,7 +397,8 @@ static void close_with_a_verdict(bool is_sent, bool loops) {
     uint64_t took = now_ms() - before;
     if (!is_sent) assert_true(rv == TARRY_E_TIMEOUT || rv == TARRY_E_NO_BROKER);
     assert_true(took < LATE_MS);
-    assert_int_equal(atomic_load(&verdict.told), 1); /* the verdict was reported once, before the close returned */
+    assert_int_equal(atomic_load(&verdict.told),
+                     1); /* the settlement's outcome was reported once, before the close returned */
     bool is_unsent =
         verdict.code == TARRY_E_NO_BROKER ||
         verdict.code == TARRY_BUSY; /* BUSY is possible, because the broker had just answered other calls */
@@ -405,7 +406,8 @@ static void close_with_a_verdict(bool is_sent, bool loops) {
     end(client, fake);
 }
 
-/* The client's calls have no deadline. A verdict without a reply ends when the consumer is closed, and is reported. */
+/* The client's calls have no deadline. A settlement (ack or nack) that gets no reply ends when the consumer is closed,
+ * and its end is reported. */
 static void closing_a_consumer_ends_although_its_verdict_is_not_answered(void **state) {
     for (int kind = 0; kind < 4; kind++) close_with_a_verdict((kind & 1) != 0, (kind & 2) != 0);
 }

@@ -105,8 +105,8 @@ static struct clock_state restarted(struct instant last, uint64_t real_ns, bool 
 
 static void across_a_start_both_go_on_by_the_difference_of_the_walls(void **unused) {
     (void)unused;
-    /* In the former run the wall clock was set forward by a minute, so the two clocks of the broker differ. They must
-     * differ by as much after the start. */
+    /* Before the start, the wall clock was set forward by a minute, so the broker's wall time was a minute ahead of its
+     * steady time. After the start, wall time must be ahead by the same minute. */
     struct instant last = {REAL0, REAL0 + 60 * SECOND};
     struct clock_state state = restarted(last, REAL0 + 60 * SECOND + 5 * DAY, false);
     assert_false(state.held);
@@ -153,8 +153,8 @@ static void a_start_with_the_clock_behind_adds_nothing(void **unused) { /* F-32 
     assert_false(state.held);
 }
 
-/* Steady time continued while the wall time was held. The next start must not add those hours again. (The simulator
- * found this bug.) */
+/* Steady time continued for hours while the wall time was held. The next start must not add these hours to steady time
+ * again. (The simulator found this bug.) */
 static void what_passed_while_the_wall_was_held_is_not_added_again_by_a_start(void **unused) { /* F-32, TIME-1 */
     (void)unused;
     struct clock_state state = fresh();
@@ -189,7 +189,7 @@ static void a_start_thirty_days_later_is_not_believed_unless_accepted(void **unu
     assert_false(state.held);
     assert_true(state.accepted);
     assert_int_equal(state.now.wall_ns, REAL0 + 400 * DAY);
-    /* The jump is accepted only once, at the start. */
+    /* accept_jump permits only the jump at the start; a later jump is not accepted. */
     clock_advance(&state, (struct sample){REAL0 + 500 * DAY, BOOT0 + SECOND});
     assert_true(state.held);
 }

@@ -215,9 +215,9 @@ static void addresses_on_this_machine_are_as_long_as_the_kernel_takes(void **sta
     assert_int_equal(local.scheme, LISTEN_UNIX);
     assert_int_equal(strlen(local.host), LISTEN_PATH_MAX);
     assert_true(local.loopback);
-    assert_false(listen_parse_peer(
-        longest, &local,
-        &why)); /* refused: the other node of a pair is on another machine, but this address is local */
+    assert_false(
+        listen_parse_peer(longest, &local,
+                          &why)); /* refused: a peer is on another machine, but a Unix socket's address is local */
     assert_false(listen_parse(longer, &local, &why));
     assert_non_null(strstr(why, "107 bytes"));
 }
@@ -319,7 +319,8 @@ static void a_file_is_read_whole_up_to_a_bound(void **state) {
     rmdir(directory);
 }
 
-/* The parser inih would treat the rest of a long line as a new line. */
+/* The INI parser (inih) would treat the rest of a too long line as a new line. So tarryd must handle long lines itself.
+ */
 static void a_long_comment_is_one_line_and_a_long_option_is_refused(void **state) {
     static const char *const beginnings[] = {"#", ";", "  # ", "\t; "};
     char directory[] = "/tmp/config-test-XXXXXX", path[128], text[12000];
@@ -332,7 +333,7 @@ static void a_long_comment_is_one_line_and_a_long_option_is_refused(void **state
         write_file(directory, "conf", text, path);
         if (load(&config, "--data", "/d", "--config", path, END) != 0) fail_msg("%s: %s", beginnings[i], message);
         assert_int_equal(config.memory, 64u << 20);
-        memcpy(text, "   data = ", 10); /* blanks before the name */
+        memcpy(text, "   data = ", 10); /* puts blanks before the option's name */
         write_file(directory, "conf", text, path);
         assert_int_equal(load(&config, "--config", path, END), 1);
         assert_non_null(strstr(message, ", line 1 is longer than "));

@@ -19,7 +19,7 @@ int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
 
-/* Number of locks that the current thread holds, and how many times it has taken one. */
+/* Number of locks that the current thread holds; number of times that it has taken a lock. */
 static _Thread_local int held, taken;
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex) {
@@ -172,10 +172,10 @@ static void where_there_is_no_room_others_make_it(void **state) {
         young += there && id > count - 4 * room;
     }
     assert_true(kept > room * 3 / 4);
-    assert_true(young > kept * 3 / 4); /* most kept contents are young, so old ones are dropped eventually */
+    assert_true(young > kept * 3 / 4); /* most contents in the cache are among the newest */
 }
 
-/* Contents of other sizes need other pages. They get space too, because the hand of the clock algorithm empties pages
+/* Contents of another size need other pages of the cache. They get pages, because the clock algorithm empties old pages
  * eventually. */
 static void sizes_may_change(void **state) {
     struct fx *f = *state;
@@ -191,7 +191,7 @@ static void sizes_may_change(void **state) {
 static void whatever_happens_what_is_found_is_right(void **state) {
     struct fx *f = *state;
     struct random random = {random_seed(1)};
-    static uint16_t sizes[10001]; /* size + 1 of each id's content; 0: the cache certainly does not have it */
+    static uint16_t sizes[10001]; /* by id: size of the content plus 1; 0: the cache certainly lacks the content */
     memset(sizes, 0, sizeof sizes);
     for (int i = 0; i < 200000; i++) {
         const uint64_t id = 1 + random_below(&random, 10000);

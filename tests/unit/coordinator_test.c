@@ -163,7 +163,7 @@ static void test_who_watches_hears_of_a_change_by_another(void **state) {
     struct waiting *waiting = &place->waiting;
     waiting->watch = (struct coordinator_watch){.name = "record", .changed = seen_changed};
     coordinator_watch(place->coordinator, &waiting->watch);
-    assert_int_equal(read_it(place), PAIR_DONE); /* reads the record, which also sets the watch */
+    assert_int_equal(read_it(place), PAIR_DONE); /* a read of the record also sets the watch */
     struct coordinator *own = place->coordinator, *other = open_it(place->url);
     assert_non_null(other);
     place->coordinator = other;

@@ -110,7 +110,8 @@ static void no_line_is_too_long(void **state) {
     assert_non_null(strstr(out, "its client library reports"));
 }
 
-/* etcd's gateway uses the field `error` up to 3.4 (Debian 12), and later `message` beside a gRPC code (Debian 13). */
+/* In etcd's refusals, the text is in the field `error` up to version 3.4 (Debian 12). In later versions (Debian 13) it
+ * is in `message`, with a gRPC code in `code`. */
 static void what_etcd_refuses_is_understood_of_each_release(void **state) {
     static const struct {
         const char *answer;
