@@ -1,6 +1,6 @@
-/* core_ahead_bounds_test.c: leases ahead of time (core/ahead.h) have bounds: no overtaken lease blocks a task or the
- * overlay, time alone widens a narrowed span again, and a step's work does not grow with the number of leases
- * (CALM-1, KEEP-1). */
+/* core_ahead_bounds_test.c: leases ahead of time (core/ahead.h) have bounds. A lease that other tasks overtake delays
+ * no other task, and does not keep tasks in the overlay. A queue's shortened time ahead grows again as time passes. The
+ * work of a step does not grow with the number of leases (CALM-1, KEEP-1). */
 #include <inttypes.h>
 
 #include "core_ahead_rig.h"
@@ -44,7 +44,8 @@ static void watch(struct fx *f, uint64_t id) {
 
 /* ---- an overtaken lease delays no task */
 
-/* Whenever the session could take the task of priority 0, a task of priority 9 is ready. */
+/* A task of priority 0 is leased ahead of time. Whenever its session could take it, a task of priority 9 is ready. The
+ * task of priority 0 must still leave soon. */
 static void a_stream_of_a_higher_priority_starves_no_task(void **state) {
     struct fx *f = *state;
     uint64_t session = consume(f, 1000), due_ms = lease_ahead(f);
@@ -61,7 +62,7 @@ static void a_stream_of_a_higher_priority_starves_no_task(void **state) {
     assert_in_range(seen.left_ms, due_ms, due_ms + AHEAD_LATE_MS + 5);
 }
 
-/* The overlay must not grow. An overtaken lease may keep tasks in it no longer than other tasks do. */
+/* The overlay must not grow while a lease ahead of time is overtaken by other tasks. */
 static void an_overtaken_lease_holds_up_no_other_queue(void **state) {
     struct fx *f = *state;
     struct core_options options = f->options;
@@ -82,7 +83,7 @@ static void an_overtaken_lease_holds_up_no_other_queue(void **state) {
     assert_int_equal(schedule(f, "orders", due_ms - f->now_ms), TARRY__CODE__OK);
     watch(f, f->id);
     while (f->now_ms < due_ms + 900) {
-        f->now_ms++; /* in this step the session could take a task, but the next task of priority 9 becomes due too */
+        f->now_ms++; /* the lane becomes free, but the next task of priority 9 is due too */
         if (session_find(f->core, urgent)->sending)
             lane(f, urgent, CORE_LANE_SENT, true);
         else
@@ -112,8 +113,8 @@ static void a_departure_is_as_large_as_a_delivery(void **state) {
     assert_true(delivered(f) == 1 && delivery(f)->departs);
 }
 
-/* Each departing delivery has one task of priority 9. The task of priority 0 is passed over, and becomes ready once it
- * is late. */
+/* The session gets one task of priority 9 in each delivery, so its task of priority 0 waits. AHEAD_LATE_MS after the
+ * due time, the lease of this task is withdrawn, and any consumer may get it. */
 static void a_task_that_departures_pass_over_is_withdrawn(void **state) {
     struct fx *f = *state;
     uint64_t session = consume_in_batches(f, 200, 1), due_ms = f->now_ms + DELAY_MS;
@@ -173,7 +174,8 @@ static void after_a_long_stall_the_lease_is_a_whole_one(void **state) { /* TIME-
 
 /* ---- time widens a narrowed span */
 
-/* Schedules a full commit of tasks that are due together, of which few fit (issue 28, C5). */
+/* Schedules, three times, 40 tasks that are due at the same time. The consumer can take only a few of them at once
+ * (issue 28, C5). */
 static void bursts(struct fx *f, uint64_t session) {
     for (unsigned burst = 0; burst < 3; burst++) {
         uint64_t due_ms = f->now_ms + 500;
@@ -190,7 +192,7 @@ static void a_burst_does_not_switch_leases_ahead_off(void **state) {
     bursts(f, session);
     assert_true(near_halvings(f->core, orders(f)) > 0);
     assert_true(AHEAD_MS >> near_halvings(f->core, orders(f)) >= AHEAD_SPAN_MIN_MS);
-    for (unsigned i = 0; i < AHEAD_REST_MAX_MS / 5000 + 1; i++) { /* long enough for the longest rest to end */
+    for (unsigned i = 0; i < AHEAD_REST_MAX_MS / 5000 + 1; i++) { /* ends after the longest pause (AHEAD_REST_MAX_MS) */
         f->now_ms += 5000;
         beat(f, session);
     }
@@ -200,7 +202,8 @@ static void a_burst_does_not_switch_leases_ahead_off(void **state) {
     assert_true(delivered(f) == 1 && delivery(f)->departs);
 }
 
-/* Even with the shortest span, tasks must still be leased ahead of time. */
+/* A queue's time ahead may be halved down to AHEAD_SPAN_MIN_MS. With this shortest time, tasks must still be leased
+ * ahead of time. */
 static void the_shortest_span_is_one_that_acts(void **state) {
     struct fx *f = *state;
     assert_int_equal(schedule(f, "orders", 10 * DELAY_MS), TARRY__CODE__OK); /* this schedule creates the queue */
@@ -214,8 +217,8 @@ static void the_shortest_span_is_one_that_acts(void **state) {
     assert_int_equal(session_find(f->core, session)->ahead_count, 1);
 }
 
-/* One look visits AHEAD_TAKERS_PER_LOOK_MAX of the 41 consumers. If those have no credit, that says nothing about the
- * other consumers. */
+/* The core searches at most AHEAD_TAKERS_PER_LOOK_MAX of the 41 consumers for credit at once. If these consumers have
+ * no credit, another consumer may have some, so the time ahead must not be halved. */
 static void consumers_without_room_do_not_narrow_the_time_ahead(void **state) {
     struct fx *f = *state;
     uint64_t due_ms = f->now_ms + DELAY_MS;

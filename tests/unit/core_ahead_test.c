@@ -16,7 +16,7 @@ static void it_is_leased_before_and_leaves_when_it_is_due(void **state) { /* TIM
     const struct row *row = &delivery(f)->tasks[0].row;
     assert_true(delivery(f)->departs && delivery(f)->session == session);
     assert_true(delivery(f)->after <= durable && row->lease_position < delivery(f)->after);
-    assert_int_equal(written(f), 0); /* the departure writes no frame, so that the delivery need not wait for a sync */
+    assert_int_equal(written(f), 0); /* the due delivery leaves without a new frame, so it need not wait for a sync */
     assert_true(row->delivered_ms == due_ms && row->lease_deadline_ms == due_ms + 1 + LEASE_MS);
     assert_true(row->attempt == 1 && row->deliveries == 1);
     struct core_event sent = {.kind = CORE_LANE_SENT, .lane.session = session, .lane.ok = true};
@@ -52,8 +52,8 @@ static void the_next_delivery_waits_for_the_one_under_way(void **state) {
     assert_true(delivery(f)->departs && delivery(f)->tasks[0].row.id != first);
 }
 
-/* If another task overtakes a lease ahead when it is due, the lease is withdrawn: the task leaves in its order, as
- * any ready task does. */
+/* If a task that comes first in the queue's order is ready, a lease ahead of time is withdrawn when it is due. The task
+ * then leaves in the queue's order, as any ready task does. */
 static void ready_and_ahead_leave_in_one_order(void **state) {
     struct fx *f = *state;
     uint64_t session = consume(f, 10), due_ms = lease_ahead(f);
@@ -69,7 +69,7 @@ static void ready_and_ahead_leave_in_one_order(void **state) {
     at(f, due_ms + 1);
     const uint64_t order[] = {before, ahead, after};
     lane(f, session, CORE_LANE_SENT, true);
-    /* The lease of the task `after` is withdrawn too. */
+    /* The leases of two tasks are withdrawn: of `ahead` and of `after`. */
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 2);
     assert_true(delivered(f) == 3 && !delivery(f)->departs);
     for (size_t i = 0; i < 3; i++) assert_int_equal(delivery(f)->tasks[i].row.id, order[i]);
@@ -134,7 +134,8 @@ static void whoever_goes_before_has_had_nothing(void **state) {
         at(f, due_ms);
         const struct row *row = &delivery(f)->tasks[0].row;
         assert_true(row->attempt == 1 && row->deliveries == 1);
-        assert_int_equal(cancel(f, row->id), TARRY__CODE__NOT_DONE); /* refused, because the task is in flight */
+        assert_int_equal(cancel(f, row->id),
+                         TARRY__CODE__NOT_DONE); /* the task is in flight, so the cancel is refused */
         lane(f, f->session, CORE_LANE_SENT, true);
         lane(f, f->session, CORE_LANE_GONE, true);
         Tarry__Op op = TARRY__OP__INIT; /* unchanged */
@@ -299,12 +300,12 @@ static void without_credit_for_all_the_time_ahead_is_halved(void **state) {
     size_t taken_back = 0;
     assert_int_equal(pass(f, session, from_ms + 300, &taken_back), 300);
     assert_int_equal(taken_back, 0);
-    assert_int_equal(orders(f)->ahead_halvings,
-                     2); /* the time ahead was halved twice, to 12 ms, because half of 40 credits is less than 25 */
+    assert_int_equal(orders(f)->ahead_halvings, 2); /* halved twice, from 50 to 12 ms: half of 40 credits may be used
+                                                       ahead of time, and 25 tasks are due in 25 ms */
     f->now_ms += 4 * AHEAD_REST_MS;
     from_ms = f->now_ms + 200;
     schedule_row(f, from_ms, 1);
-    /* After some time without a reason, the time ahead is full again. */
+    /* Some time without a new halving restores the full time ahead. */
     assert_int_equal(near_halvings(f->core, orders(f)), 0);
     assert_int_equal(pass(f, session, from_ms + 1, &taken_back), 1);
 }
@@ -423,7 +424,7 @@ static void who_stops_in_order_leaves_none(void **state) {
     f->sequence = 0;
     f->resumes = session;
     consume(f, 10);
-    assert_int_equal(cancel(f, id), TARRY__CODE__OK); /* succeeds, because the task waits and no consumer has seen it */
+    assert_int_equal(cancel(f, id), TARRY__CODE__OK); /* the cancel succeeds, because no consumer has seen the task */
     at(f, due_ms);
     assert_int_equal(delivered(f), 0);
 }

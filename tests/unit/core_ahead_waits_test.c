@@ -176,7 +176,7 @@ static void a_paused_queue_lets_nothing_out(void **state) {
     assert_int_equal(delivered(f), 0);
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_UNSENT), 1);
     assert_int_equal(schedule(f, "orders", DELAY_MS), TARRY__CODE__OK);
-    at(f, f->now_ms + DELAY_MS - AHEAD_MS); /* no other task is leased ahead of time either */
+    at(f, f->now_ms + DELAY_MS - AHEAD_MS); /* a paused queue's tasks are not leased ahead of time */
     assert_int_equal(recorded(f, TARRY__CAUSE__CAUSE_LEASED), 0);
     pause(f, false);
     assert_int_equal(delivered(f), 1);
@@ -209,8 +209,8 @@ static void a_lease_of_another_length_is_made_anew(void **state) {
     assert_true(delivery(f)->tasks[0].row.lease_deadline_ms >= due_ms + 2 * LEASE_MS);
 }
 
-/* The task waits behind a delivery in flight. The delivery after that has another lease duration (history --ahead
- * 93052883). */
+/* Two tasks are leased ahead of time with different lease durations, and wait behind a delivery in flight. The second
+ * must not leave before the first (history --ahead 93052883). */
 static void what_comes_after_a_lease_of_another_length_waits_for_it(void **state) {
     struct fx *f = *state;
     uint64_t session = consume(f, 10), due_ms = lease_ahead(f);

@@ -341,7 +341,8 @@ static void a_crowd_of_producers_pushes_out_its_own(void **state) {
     be(f, &of_local);
     f->sequence = 0;
     assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__OK);
-    /* A new producer takes the place of one of the principal that has most. */
+    /* A new producer replaces a producer of the principal that has the most producers, so the other principals keep
+     * theirs. */
     assert_int_equal(hello_of(f, &twin), TARRY__CODE__OK);
     be(f, &of_shop);
     f->sequence = 1;
@@ -394,7 +395,7 @@ static void a_principal_has_so_many_sessions_and_tasks(void **state) {
     assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
 }
 
-/* The frame names the principal, besides the client's own name for itself. */
+/* The frame contains the principal's name, and the name that the client gave itself. */
 static void records_name_the_principal(void **state) {
     struct fx *f = *state;
     struct producer_of of_shop;
@@ -430,7 +431,7 @@ static void an_answer_with_content_outlives_the_task(void **state) {
     const struct core_effects answered = f->effects;
     struct arena other;
     arena_init(&other, 16u << 20);
-    /* Later steps use other effects, so that the first reply can be compared unchanged. */
+    /* Later steps write their effects to another arena, so the first reply stays unchanged in its own. */
     core_effects_init(&f->effects, &other);
     assert_int_equal(cancel(f, id), TARRY__CODE__OK);
     struct core_event indexed = {.kind = CORE_INDEXED, .position = core_position(f->core)};

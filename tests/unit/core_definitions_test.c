@@ -304,7 +304,7 @@ static void limits_are_kept(void **state) { /* CAP-1 */
         body.deleted = true;
         assert_int_equal(define(f, &body), TARRY__CODE__OK);
     }
-    /* There is space again, because the space "amqp" is empty now. */
+    /* A third definition is accepted, because the definitions of the namespace "amqp" have been deleted. */
     assert_int_equal(define_plain(f, "third", name, 3), TARRY__CODE__OK);
     core_check(f->core);
 }

@@ -63,7 +63,7 @@ static void what_a_returner_holds_is_sent_again_in_batches(void **state) {
         assert_int_equal(delivered(f), batches[i]);
         if (batches[i] > 0)
             assert_int_equal(first_row(f)->lease_position,
-                             token); /* the token is the one of the same lease (FENCE-1) */
+                             token); /* the repeated delivery has the lease's token (FENCE-1) */
         lane(f, CORE_LANE_SENT, true);
     }
 }
@@ -189,7 +189,8 @@ static void a_release_says_when_and_before_whom(void **state) {
     place(f, TARRY__WHEN__KIND__AT, 1, 0, id, &token);
     /* The task with the higher priority comes first, although it was due much later. */
     assert_int_equal(first_row(f)->id, ids[1]);
-    assert_int_equal(first_row(f)->attempt, 1); /* the attempt is the first again, because a release costs none */
+    assert_int_equal(first_row(f)->attempt,
+                     1); /* still the first attempt, because a release does not count as an attempt */
     assert_int_equal(first_row(f)->deliveries, 2);
 }
 
@@ -326,7 +327,8 @@ static void however_many_leases_are_over_at_once_a_step_does_so_much(void **stat
     begin_with_leases(f);
     f->now_ms += CLAIM_AFTER_START_MS;
     unsigned steps = 0;
-    for (; f->core->leases > 0; steps += 2) { /* each event takes one step, and its CORE_DURABLE another one */
+    for (; f->core->leases > 0;
+         steps += 2) { /* two steps for each event: the event, and the CORE_DURABLE that follows */
         assert_true(steps < 2 * MANY_SESSIONS && core_deadline(f->core) <= f->now_ms);
         struct core_event tick = {.kind = CORE_TICK};
         step(f, &tick);
@@ -356,7 +358,7 @@ static void however_much_is_ready_a_step_leases_so_much(void **state) {
         assert_int_equal(commit_as(f, f->sequence, f->sequence, list, OPS_PER_COMMIT_MAX), TARRY__CODE__OK);
     }
     for (unsigned i = 0; i < 8; i++) consume(f, PREFETCH_MAX, BATCH_MAX);
-    step(f, &stop); /* with a stop, the lanes connect but nothing is delivered */
+    step(f, &stop); /* while the core is stopped, lanes connect but nothing is delivered */
     for (unsigned i = 0; i < 8; i++, f->session--) lane(f, CORE_LANE_UP, false);
     step(f, &resume);
     assert_true(delivered(f) >= DELIVERED_PER_STEP_MAX &&
@@ -376,8 +378,9 @@ static Tarry__Op pause_op(Tarry__QueuePause *body, bool paused) {
     return op;
 }
 
-/* Memory is short. A sweep has put two ready tasks aside and has not reached three others. Now all tasks in memory are
- * cancelled, and the queue continues (simulator history 20250434). */
+/* Memory is full. The core has moved two of the ready tasks out of memory, to be read from the index, but has not
+ * examined three others. If all tasks in memory are cancelled, none of these three may be delivered before the two
+ * (simulator history 20250434). */
 static void what_is_put_aside_is_not_overtaken(void **state) { /* KEEP-1 */
     struct fx *f = *state;
     enum { TASKS = 11, STAY = 6, WORK = 8 };

@@ -12,7 +12,8 @@
 
 static const struct core_caller broker = {.name = "(tarryd)", .acts_for_all = true, .is_broker = true};
 
-/* Subscribes a pooled session to `queue`; NULL: a mover. */
+/* Subscribes a pooled session to `queue`. NULL: subscribes a mover, which gets the due tasks of all queues with
+ * lease_before_due. */
 static uint64_t subscribe_pool(struct fx *f, const char *queue) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
@@ -299,7 +300,7 @@ static void note_window(struct fx *f) {
     if (f->effects.windows.count > 0) asked = f->effects.windows.items[0];
 }
 
-/* Answers the request in `asked` from sorted rows, as the index would. */
+/* Answers the core's request for a window (`asked`) with sorted rows, as the index would. */
 static void load(struct fx *f, const struct row *rows, size_t count) {
     const struct core_window ask = asked;
     struct core_event event = {.kind = CORE_WINDOW, .window = {.line = ask.line, .through = DUE_END}};

@@ -159,7 +159,7 @@ static void a_task_that_matches_nobody_ends(void **state) { /* GROUP-1 */
     assert_int_equal(share(f, id, NULL), TARRY__CODE__OK);
     const struct outcome *outcome = outcomes_by_id(f->core->outcomes, id);
     assert_int_equal(outcome->cause, TARRY__CAUSE__CAUSE_UNMATCHED);
-    assert_int_equal(outcome->deliveries, 0); /* 0, because no consumer has seen the task */
+    assert_int_equal(outcome->deliveries, 0); /* no delivery, because no consumer has seen the task */
     core_check(f->core);
 }
 
@@ -232,7 +232,8 @@ static Tarry__Code redact(struct fx *f, uint64_t id) {
     return code;
 }
 
-/* With leases ahead of time, a task is shared before it is due, and no consumer gets a share before that (TIME-1). */
+/* With leases ahead of time, a task is shared before it is due. But no consumer gets a share before the due time
+ * (TIME-1). */
 static void a_task_is_shared_before_it_is_due(void **state) {
     struct fx *f = *state;
     struct core_options options = defaults;
@@ -255,7 +256,7 @@ static void a_task_is_shared_before_it_is_due(void **state) {
     assert_int_equal(row_of(f, id + 1)->state, ROW_LEASED);
     assert_int_equal(row_of(f, id + 1)->session, pool);
     core_check(f->core);
-    /* Without groups again, a task that the sharer could have waits until it is due. */
+    /* When the queue has no groups any more, a task that was leased to the sharer waits until it is due. */
     const uint64_t other = schedule_key(f, "orders", "o2", 100);
     assert_int_equal(row_of(f, other)->state, ROW_LEASED);
     assert_int_equal(change(f, "o2", false, 100), TARRY__CODE__OK);

@@ -78,7 +78,7 @@ static void a_schedule_asks_for_no_dead_letters(void **state) {
     add_cancel(0, "k");
     assert_int_equal(wants_of(f, 1, &wants), 1);
     assert_false(wants[0].live_only);
-    add_schedule(1, "k"); /* a lookup of all rows of the key includes the live one */
+    add_schedule(1, "k"); /* this lookup finds all rows with the key, also the live one */
     assert_int_equal(wants_of(f, 2, &wants), 1);
     add_schedule(0, "k");
     add_cancel(1, "k");
@@ -119,7 +119,7 @@ static void dead_letters_that_were_read_need_no_memory(void **state) { /* CAP-1 
     step(f, &made.event);
     assert_int_equal(f->code, TARRY__CODE__OK);
     assert_int_equal(f->result, TARRY__CODE__NOT_DONE);
-    assert_int_equal(f->id, DEAD + 1); /* of these tasks, the one that became a dead letter last */
+    assert_int_equal(f->id, DEAD + 1); /* the newest of the dead letters */
 }
 
 static void what_can_never_fit_is_not_busy(void **state) { /* CAP-1 */
@@ -152,8 +152,9 @@ static void note_effects(struct fx *f) {
     if (f->effects.arena->used > most_effects) most_effects = f->effects.arena->used;
 }
 
-/* The commit has as many dead letters as one request may read, and operations that make two records each. core_step
- * asserts STEP_EFFECTS_MAX; half of it must suffice here, because deliveries follow. */
+/* The commit concerns as many dead letters as one request may read, and each operation makes two records. core_step
+ * asserts that a step makes at most STEP_EFFECTS_MAX effects. The commit may use only half of them, because deliveries
+ * follow in the same step. */
 static void the_largest_commit_stays_within_the_effects(void **state) { /* CALM-1 */
     struct fx *f = *state;
     enum { DEAD = FACTS_SIZE_MAX / (sizeof(struct row) + ARENA_ALIGN) };
@@ -179,8 +180,8 @@ static void the_largest_commit_stays_within_the_effects(void **state) { /* CALM-
     f->after_step = note_effects;
     for (unsigned round = 0; round < 2; round++) {
         if (round == 1)
-            add_cancel(OPS_PER_COMMIT_MAX - 1,
-                       "there is none"); /* the core decides all operations, and then drops the draft */
+            add_cancel(OPS_PER_COMMIT_MAX - 1, "there is none"); /* the last operation fails, so the core decides all
+                                                                    operations and then drops their records */
         make_commit(f, &made, ++f->sequence, OPS_PER_COMMIT_MAX);
         made.commit.atomic = true;
         made.event.request.facts = (struct core_facts){.rows = rows, .count = DEAD, .wants = &want, .want_count = 1};
@@ -319,8 +320,8 @@ static void begin_with_full_lines(struct fx *f) {
     }
 }
 
-/* In an earlier version, 64 lines requested 16,384 rows each at the same time, up to 470 MB. Now the lines get their
- * windows one after another. */
+/* In an earlier version, 64 lines (queue, time base, priority) requested rows of the index at the same time: 16,384
+ * rows each, together up to 470 MB. Now only a few lines at a time may do so. */
 static void few_windows_are_read_at_once(void **state) { /* CALM-1 */
     struct fx *f = *state;
     begin_with_full_lines(f);

@@ -9,7 +9,7 @@
 
 #define S 1000ull
 
-/* A second core, which replays every frame of the first one and takes over when that one is freed. */
+/* A second core, which replays every frame of the first core. It serves after the first core has been freed. */
 static struct core *second;
 static struct row leased[64];
 static size_t leased_count;

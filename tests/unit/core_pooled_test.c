@@ -222,7 +222,8 @@ static void leases_stay_when_it_leaves_and_when_it_comes_back(void **state) {
     sent(&rig, session, true);
     leave(&rig, session);
     assert_int_equal(stats(&rig)->in_flight, 3);
-    assert_true(subscribe(&rig, session) == session); /* the session gets its old slot in the table again */
+    assert_true(subscribe(&rig, session) ==
+                session); /* the resumed session gets its former place in the table of sessions */
     /* The leased tasks are not sent again, because the session's consumers still have them. */
     assert_int_equal(delivered(&rig), 0);
     assert_int_equal(give_credit(&rig, session, 9), 1);

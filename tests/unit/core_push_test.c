@@ -1,4 +1,5 @@
-/* core_push_test.c: at most PUSH_QUEUES_MAX queues may be pushed, and each counts once, as long as it is pushed. */
+/* core_push_test.c: at most PUSH_QUEUES_MAX queues may have a push address. A queue counts once, from the time when its
+ * address is set until the address is removed or the queue is deleted. */
 #include "core_alone.h"
 #include "tarry_limits.h"
 

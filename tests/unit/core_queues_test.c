@@ -1,6 +1,6 @@
-/* core_queues_test.c: the table of queues: a place is used again under a new number, and data of a former queue are
- * never taken for the present one's (TRUE-1); how many queues a principal may create; which requests take no place
- * (CAP-1). */
+/* core_queues_test.c: the table of queues. A deleted queue's place is used again by a new queue, which gets another
+ * number. Data of the deleted queue are never taken for the new queue's (TRUE-1). Also: how many queues a principal may
+ * create, and which requests create no queue (CAP-1). */
 #include "core_alone.h"
 #include "outcomes.h"
 #include "queues.h"
@@ -26,7 +26,7 @@ static Tarry__Code delete_queue(struct fx *f, const char *queue) {
     return commit(f, &op);
 }
 
-/* Makes a queue by setting its policy, so that no task ever ends in it. */
+/* Creates a queue by setting a policy. The queue has no tasks, so no outcomes keep its place from being reused. */
 static Tarry__Code set_policy(struct fx *f, const char *queue) {
     char *fields[] = {"max_attempts"};
     Tarry__Op op = TARRY__OP__INIT;
@@ -185,7 +185,7 @@ static void a_later_queue_is_served_over_many_steps(void **state) {
     body.max_batch = BATCH_MAX;
     struct core_event stop = {.kind = CORE_STOP}, resume = {.kind = CORE_RESUME};
     for (unsigned i = 0; i < 8; i++) assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
-    step(f, &stop); /* with a stop, the lanes connect but nothing is delivered */
+    step(f, &stop); /* while the core is stopped, lanes connect but nothing is delivered */
     for (unsigned i = 0; i < 8; i++, f->session--) {
         struct core_event up = {.kind = CORE_LANE_UP, .lane.session = f->session};
         step(f, &up);
@@ -221,7 +221,8 @@ static void a_place_waits_for_the_endings_of_its_queue(void **state) {
     core_check(f->core);
 }
 
-/* The queue that was deleted first loses its place first; a queue that is used again before that keeps its number. */
+/* A new queue takes the place of the queue that was deleted first. A deleted queue that is used again before that keeps
+ * its number. */
 static void a_deleted_queue_that_is_used_again_keeps_its_number(void **state) {
     struct fx *f = *state;
     begin_few(f);
@@ -238,7 +239,8 @@ static void a_deleted_queue_that_is_used_again_keeps_its_number(void **state) {
     core_check(f->core);
 }
 
-/* LOG-2: a start gives each place the queue that has it, whatever rows of former queues the index has. */
+/* LOG-2: at a start, a place in the table gets its present queue, even if the index still has rows of former queues
+ * with this place. */
 static void a_former_queue_is_not_restored(void **state) {
     struct fx *f = *state;
     static struct queue_tally counts[QUEUE_PLACES + 1];
@@ -324,7 +326,7 @@ static void so_many_queues_are_waited_for_and_no_more(void **state) {
                      TARRY__CODE__OK); /* accepted: any number of consumers may wait for the same missing queues */
     assert_int_equal(subscribe_to(f, own + 1, 2), TARRY__CODE__TOO_LARGE);
     assert_int_equal(unsubscribe(f), TARRY__CODE__OK);
-    /* Refused, because another consumer still waits for the first queue. */
+    /* The subscription is refused, because another consumer still waits for the queue s.a, which counts too. */
     assert_int_equal(subscribe_to(f, own + 2, 1), TARRY__CODE__TOO_LARGE);
 }
 
@@ -336,7 +338,8 @@ static void a_principal_creates_so_many_queues_and_no_more(void **state) {
     f->caller = &other;
     assert_int_equal(hello(f), TARRY__CODE__OK);
     assert_int_equal(schedule(f, "s.theirs", 1000),
-                     /* Accepted, because this queue belongs to another principal, although the first one may use it. */
+                     /* The schedule is accepted: the new queue counts for the principal `theirs`, although its name has
+                        the prefix of `small`. */
                      TARRY__CODE__OK);
     const uint64_t of_other = f->producer;
     f->caller = &small;

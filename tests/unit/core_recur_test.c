@@ -285,8 +285,9 @@ static void the_last_n_missed_ones_run(void **state) {
     assert_int_equal(set_recur(f, set), TARRY__CODE__OK); /* the first occurrence falls due in 100 s */
     const size_t before = task_count;
     restart(f, 1000000 + RECUR_GRACE_MS + 1);
-    assert_int_equal(task_count - before,
-                     2); /* two new tasks: one missed occurrence within the window, and the next occurrence */
+    assert_int_equal(
+        task_count - before,
+        2); /* two new tasks: the only missed occurrence within missed_window_ms, and the next occurrence */
 }
 
 static void a_long_downtime_is_settled_in_pieces(void **state) {
@@ -300,8 +301,8 @@ static void a_long_downtime_is_settled_in_pieces(void **state) {
 
 /* ---- overlap */
 
-/* The last missed occurrences are handled in pieces. The first occurrence of a piece has no task yet; the core makes
- * the task if the occurrence runs. */
+/* The core handles many missed occurrences in parts, and the last part may have only one. The first occurrence of a
+ * part has no task yet; the core makes one if the occurrence is to run. */
 static void the_last_piece_may_have_one_occurrence(void **state) {
     struct fx *f = *state;
     assert_int_equal(set_recur(f, every(1000)), TARRY__CODE__OK);
@@ -512,8 +513,9 @@ static const Tarry__Record *first_record(Tarry__Record__FactCase type, Tarry__Fr
     return NULL;
 }
 
-/* Replaces f->core by a core that starts from an index with the same queue and recurrence. There the recurrence has
- * this zone, and its next occurrence this time and this key. The occurrence's task is only in the index. */
+/* Replaces f->core by a core that starts from an index. The index has the same queue and recurrence, but `zone` as the
+ * recurrence's zone. The task of the next occurrence has the time `next_ms` and the key `key`, and is only in the
+ * index. */
 static void restart_from_index(struct fx *f, const char *zone, uint64_t next_ms, const char *key) {
     Tarry__FrameBody *queue_body, *recur_body;
     const Tarry__QueuePut *queue = first_record(TARRY__RECORD__FACT_QUEUE, &queue_body)->queue;

@@ -118,7 +118,9 @@ static void a_task_that_comes_first_takes_the_place_of_the_offered_one(void **st
     deliver_at(f, 1);
     assert_int_equal(task_find(f->core, low)->place, PLACE_PARKED);
     assert_int_equal(task_find(f->core, high)->place, PLACE_READY);
-    assert_int_equal(cancel(f, high), TARRY__CODE__OK); /* without this task, the one with lower priority is ready */
+    assert_int_equal(
+        cancel(f, high),
+        TARRY__CODE__OK); /* cancels the task of higher priority, so the one of lower priority becomes ready */
     assert_int_equal(task_find(f->core, low)->place, PLACE_READY);
     deliver_at(f, 2);
 }
@@ -144,7 +146,7 @@ static void the_next_task_leaves_however_the_lease_ends(void **state) {
     core_check(f->core);
     assert_int_equal(f->core->leases, 0);
     assert_int_equal(task_find(f->core, ids[1])->place, PLACE_READY);
-    /* The first task is not among them, because it waits for its backoff. */
+    /* Three tasks are parked. The first task is not parked, because it waits for the end of its backoff. */
     assert_int_equal(near_parked_count(&f->core->queues[1]), 3);
 }
 

@@ -171,8 +171,9 @@ static void extend(struct rig *rig, const struct row *row) {
     assert_int_equal(rig->effects.appends.count, 1);
 }
 
-/* In an earlier version, when the only lease of an ended session was extended, the session was treated like one from
- * before a restart. The lease was taken back too early, and the session's place in the table was permanently lost. */
+/* In an earlier version, the core made a mistake when the only lease of an ended session was extended: it treated the
+ * session as one of an earlier run. It took the lease back too early, and never reused the session's place in the
+ * table. */
 static void a_lease_that_is_extended_after_its_session_left_lasts_as_long(void **state) {
     (void)state;
     struct rig rig;
@@ -227,7 +228,7 @@ static void a_consumer_that_beats_and_connects_nowhere_is_told(void **state) {
     end(&rig);
 }
 
-#define HELD 100u /* number of held tasks; several times as many as are prefetched at once (mark_seen) */
+#define HELD 100u /* number of tasks that the consumer has; mark_seen prefetches fewer at once */
 
 /* Subscribes a consumer that receives `held` tasks. */
 static uint64_t hold_many(struct rig *rig, uint64_t *ids, size_t held) {
@@ -243,8 +244,8 @@ static uint64_t hold_many(struct rig *rig, uint64_t *ids, size_t held) {
     return session;
 }
 
-/* Ends the session, whose consumer has seen these tasks. Checks how many leases are recorded as lost, because the tasks
- * were seen, and how many as released, so that they cost no attempt. */
+/* Ends the session. `seen`: the tasks that its consumer has seen. Checks the number of leases that are recorded as lost
+ * (seen tasks), and as released (other tasks, which keep their attempt). */
 static void leave(struct rig *rig, uint64_t session, uint64_t *seen, size_t count, size_t lost, size_t released) {
     size_t causes[64] = {0};
     Tarry__Request request = TARRY__REQUEST__INIT;

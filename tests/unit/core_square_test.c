@@ -1,6 +1,6 @@
-/* core_square_test.c: the cost of a commit does not grow with the square of its operations, of the dead letters of a
- * key, or of a principal's queues (CALM-1). The test does not measure time, but counts the items that a step examines
- * (core->visits). */
+/* core_square_test.c: the cost of a commit grows linearly. It must not grow with the square of the number of
+ * operations, of a key's dead letters, or of a principal's queues (CALM-1). The test counts the items that a step
+ * examines (core->visits), and does not measure time. */
 #include "core_alone.h"
 #include "pending.h"
 #include "state.h"
@@ -63,7 +63,7 @@ static void many_operations_on_one_key(void **state) { /* CALM-1 */
     with_shipped(f, 128u << 20);
     for (size_t i = 0; i < OPS; i++) add_schedule(i, "orders", "k", 600000);
     assert_true(visits_of_commit(f, OPS) <= OPS * VISITS_PER_OP_MAX);
-    for (size_t i = 0; i < OPS; i++) { /* tasks of the draft are alternately scheduled and cancelled */
+    for (size_t i = 0; i < OPS; i++) { /* the commit's operations alternately schedule and cancel a task */
         if (i % 2 == 0) add_cancel(i, "k");
         if (i % 2 == 1) add_schedule(i, "orders", "k", 600000);
     }
@@ -186,7 +186,8 @@ static void many_dead_letters_of_one_key(void **state) { /* CALM-1 */
     assert_true(f->core->visits - before <= DEAD * VISITS_PER_OP_MAX);
 }
 
-/* In an earlier version, a commit of such a principal cost 140 times as much as another commit. */
+/* In an earlier version, if the principal had tasks in many queues, its commit cost 140 times as much as another
+ * principal's. */
 static void what_a_principal_has_pending_is_known(void **state) { /* CAP-1 */
     struct fx *f = *state;
     with_shipped(f, 64u << 20);

@@ -238,7 +238,7 @@ static void so_many_sessions_and_no_more(void **state) {
     assert_int_equal(subscribe(f, &body), TARRY__CODE__BUSY);
     says(f, "SESSIONS_MAX");
     f->resumes = f->session;
-    /* The session gets a lane of its own if another one is free. */
+    /* A resumed session keeps its place; it gets its own lane again if a lane is free. */
     assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
     f->resumes = 0;
     struct core_event gone = {.kind = CORE_LANE_GONE, .lane.session = f->session};
@@ -372,8 +372,8 @@ static uint64_t now_by_stats(struct fx *f, uint64_t now_ms) {
     return broker.now_ms;
 }
 
-/* TIME-2: a follower's clock is that of its last frame. A query uses the current time, and does not change that clock.
- */
+/* TIME-2: a follower's logical clock shows the time of its last frame. A query is answered with the present time, but
+ * does not advance this clock. */
 static void a_question_moves_no_followers_clock(void **state) {
     struct fx *f = *state;
     core_free(f->core);
@@ -477,7 +477,7 @@ static void after_a_restart_the_longest_idle_producer_goes_first(void **state) {
     f->core = core_new(&f->options);
     assert_non_null(f->core);
     for (uint64_t i = 1; i <= PRODUCERS_MAX;
-         i++) { /* lower ids were used more recently; two of them in the same millisecond */
+         i++) { /* producers with lower ids were used later; always two in the same millisecond */
         assert_int_equal(core_restore_producer(f->core, FIRST + i, NOW_MS - i / 2, 1, 0), 0);
     }
     struct core_event start = {.kind = CORE_START, .start.epoch = 2};
@@ -493,8 +493,8 @@ static void after_a_restart_the_longest_idle_producer_goes_first(void **state) {
     }
 }
 
-/* ONCE-1, F-13: the time for which the process was stopped does not count as idle time of a producer that is used
- * afterwards. */
+/* ONCE-1, F-13: a producer that is used soon after a pause of the process is not idle. The time of the pause must not
+ * count. */
 static void a_producer_used_right_after_a_standstill_is_not_idle(void **state) {
     struct fx *f = *state;
     /* After a pause of the process, a request counts as received before the pause. */

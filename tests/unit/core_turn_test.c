@@ -54,7 +54,8 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Runs the turn until `effect`; carries out its steps and looks. Returns false if the turn ends before. */
+/* Runs the turn until its next effect is `effect`. Carries out the steps (TURN_STEP) and the examinations (TURN_LOOK)
+ * before. Returns false if the turn ends first. */
 static bool goes_on_to(struct fx *f, enum turn_effect effect) {
     enum turn_effect next;
     struct turn_now now = at(NOW_NS);
@@ -106,8 +107,8 @@ static void an_item_is_judged_by_when_it_was_received(void **state) { /* TIME-2 
                      NOW_NS); /* all items received before this time have been handled */
 }
 
-/* A process was stopped and becomes the leader when it continues. It judges waiting requests by the time at which the
- * pause began (pair history 4000226 of 1ce1971: a copy of this code in the test did not). */
+/* A process was stopped, and becomes the leader when it continues. It judges waiting requests by the time at which the
+ * stop began. (In pair history 4000226 of 1ce1971 the simulator had its own copy of this code, with an error.) */
 static void who_leads_as_it_wakes_up_begins_now(void **state) { /* TIME-2 */
     struct fx *f = *state;
     struct turn_now now = at(NOW_NS);
@@ -157,7 +158,8 @@ static void a_pause_is_told_once_all_that_was_decided_is_committed(void **state)
     assert_false(goes_on_to(f, TURN_PAUSED));
     f->load.durable = core_position(f->core);
     core_turn_take(&f->turn, &f->load);
-    assert_false(goes_on_to(f, TURN_PAUSED)); /* not yet paused, because the following seal is not durable */
+    assert_false(
+        goes_on_to(f, TURN_PAUSED)); /* no TURN_PAUSED yet, because the seal frame that the core wrote is not durable */
     f->load.durable = core_position(f->core);
     core_turn_take(&f->turn, &f->load);
     assert_true(goes_on_to(f, TURN_PAUSED));

@@ -11,8 +11,8 @@
      PROMOTE_PER_STEP_MAX + 2 * CHECK_PER_STEP_MAX + DELIVERIES_PER_STEP_MAX)
 #define STEPS_MAX 1000000
 
-/* Runs `event`, and then ticks until no more work is due at once. Returns the largest number of items examined by one
- * of these steps and the step that makes it durable. */
+/* Runs `event`, and then ticks until the core has no more work at once. Each step is followed by a step that makes it
+ * durable. Returns the largest number of items examined by such a pair of steps. */
 static uint64_t most_visits(struct fx *f, struct core_event *event) {
     struct core_event tick = {.kind = CORE_TICK};
     uint64_t most = 0;
@@ -130,14 +130,15 @@ static void consumers_that_come_free_together_are_looked_at_by_and_by(void **sta
     assert_int_equal(f->result, TARRY__CODE__OK);
     const uint64_t most =
         SETTLED_PER_STEP_MAX + QUEUES_PER_SUBSCRIBE_MAX + DELIVERIES_PER_STEP_MAX + CHECK_PER_STEP_MAX;
-    /* Two steps are counted: this one, and the one after its sync. */
+    /* Two steps are counted: the step of the event, and the step after its sync. */
     assert_true(f->core->visits - before <= 2 * most);
     assert_true(most_visits_of_a_tick(f) <= 2 * most);
     assert_int_equal(f->core->leases, CONSUMERS);
 }
 
-/* Memory is full of tasks that the index lacks, in 4,096 queues. In an earlier version each step visited all 81,920
- * lines, some more than once. Then the index gets all tasks, and a stopped broker continues. */
+/* Memory is full of tasks in 4,096 queues, because the index has not absorbed them. A step may visit only a few lines
+ * (queue, time base, priority). In an earlier version, each step visited all 81,920 lines, some more than once. Later
+ * the index absorbs all tasks, and the core is stopped and continues. */
 static void lines_are_not_searched_when_memory_is_scarce(void **state) { /* F-39 */
     struct fx *f = *state;
     with_memory(f, 32u << 20);
@@ -157,7 +158,8 @@ static void lines_are_not_searched_when_memory_is_scarce(void **state) { /* F-39
     assert_int_equal(f->core->unchecked, 0);
 }
 
-/* Returns the number of looks that were needed before the event could be stepped. Calls `between` after each look. */
+/* Examines the state for `event` in parts (core_look) until the core can step the event. Calls `between` after each
+ * part. Returns the number of parts. */
 static unsigned looks(struct fx *f, struct core_event *event, void (*between)(struct fx *f, unsigned look)) {
     unsigned count = 1;
     event->now = (struct instant){f->now_ms * 1000000, f->now_ms * 1000000};
@@ -198,15 +200,15 @@ static void a_list_is_looked_into_in_pieces(void **state) { /* F-39 */
                                .request = {.ticket = 1, .message = &request, .list.through = DUE_END}};
     assert_int_equal(looks(f, &event, change), 12 * COMMIT_OPS / LIST_PER_PIECE_MAX);
     const Tarry__ListReply *reply = f->effects.replies.items[0].reply->list;
-    /* Tasks 3 and 4 left the result for tasks 1 and 2, which were then cancelled. So the result is complete only up to
-     * task 2. */
+    /* The list had made room for tasks 1 and 2 by leaving out tasks 3 and 4. Then tasks 1 and 2 were cancelled, so the
+     * page is complete only up to task 2. */
     assert_int_equal(reply->n_tasks, 3);
     uint64_t after;
     assert_int_equal(reply->next.len, 16);
     memcpy(&after, reply->next.data + 8, 8);
     assert_int_equal(after, 2);
     uint64_t last = 12 * COMMIT_OPS;
-    /* 1 task and then 2 tasks were scheduled between the looks. */
+    /* These tasks were scheduled between the parts of the examination: first one task, then two. */
     for (uint64_t i = 0; i < 3; i++) assert_int_equal(reply->tasks[i]->id, last + 1 + i);
     assert_int_equal(f->core->scan_count, 0);
 }
@@ -293,8 +295,8 @@ static const Tarry__ListReply *list_while_it_is_trimmed(struct fx *f, uint32_t s
     return f->effects.replies.items[0].reply->list;
 }
 
-/* When the list was requested, the index had these tasks, and the overlay was not yet trimmed that far. So the list did
- * not read them from the index. */
+/* At the time of the request, the index had these tasks already, but so had the overlay. So the list did not read them
+ * from the index, and must get them when they are trimmed from the overlay. */
 static void a_list_knows_what_was_trimmed_meanwhile(void **state) { /* TRUE-1, F-39 */
     struct fx *f = *state;
     with_memory(f, 64u << 20);
@@ -305,8 +307,8 @@ static void a_list_knows_what_was_trimmed_meanwhile(void **state) { /* TRUE-1, F
     for (uint64_t i = 0; i < 5; i++) assert_int_equal(reply->tasks[i]->id, 2 * TRIM_PER_STEP_MAX + 1 + i);
 }
 
-/* The list must be complete even if the tasks that come first in it were changed last, and so would be examined last.
- */
+/* The list examines tasks in the order of their last change. It must be complete even if the tasks that come first in
+ * the list were changed last. */
 static void what_a_list_would_have_come_to_is_offered_as_it_is_trimmed(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     with_memory(f, 64u << 20);

@@ -1,5 +1,6 @@
-/* cut_tail.c: cuts the log in the directory of a stopped broker, as a node does whose last frames its leader never had
- * (storage/log/quarantine_cut.c). Usage: cut_tail DIR POSITION WHY. Prints the name of the quarantined tail. */
+/* cut_tail.c: cuts the log in the directory of a stopped broker. A node cuts its log in the same way if the leader
+ * lacks its last frames (storage/log/quarantine_cut.c). Usage: cut_tail DIR POSITION WHY. Prints the name of the
+ * quarantined tail. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

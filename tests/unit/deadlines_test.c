@@ -52,7 +52,7 @@ static void a_timer_fires_once_when_it_is_due(void **state) {
 
 static void a_moved_timer_fires_at_its_last_deadline(void **state) {
     arm(0, 100);
-    arm(0, 300); /* the timer of 100 is moved to 300: the loop may wake at 100, but the timer does not fire */
+    arm(0, 300); /* moves the timer from 100 to 300; the loop may still wake at 100, but no timer fires */
     deadlines_run(&timers, now_us = 200);
     assert_int_equal(fired[0], 0);
     assert_int_equal(deadlines_next_us(&timers), 300);

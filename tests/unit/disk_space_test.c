@@ -1,7 +1,7 @@
-/* disk_space_test.c: how soon the broker accepts tasks again after a full disk has space (F-4, CAP-1;
- * broker/shell/process/log_disk.c). The clock, the disk and the log's answers are the test's. Linked with all parts
- * of tarryd. How soon the log makes its next segment: log_test.c; how soon the index is written: index_schedule_test.c.
- */
+/* disk_space_test.c: how soon the broker accepts tasks again when a full disk has space again (F-4, CAP-1;
+ * broker/shell/process/log_disk.c). The test replaces the clock, the disk and the log. It is linked with all parts of
+ * tarryd. Other tests check how soon the log makes its next segment (log_test.c), and how soon the index is written
+ * (index_schedule_test.c). */
 #include "log_disk.h"
 
 #include <errno.h>
@@ -81,7 +81,8 @@ static void a_disk_that_has_space_again_is_noticed_soon(void **state) { /* F-4 *
     assert_false(is_accepted());
 }
 
-/* Refusals do not prolong the wait: the next reading counts from the last one, not from the last refusal. */
+/* Refusals do not delay the next reading of the disk's free space. The interval begins at the last reading, not at the
+ * last refusal. */
 static void refusals_do_not_put_off_the_next_look(void **state) {
     assert_false(is_accepted());
     world.free = 1024 * MIB;
@@ -103,7 +104,7 @@ static void the_free_space_is_read_now_and_then(void **state) {
 static void a_segment_that_is_needed_is_judged_by_the_space_of_now(void **state) {
     world.free = 1024 * MIB;
     assert_true(is_accepted());
-    world.free = 33 * MIB; /* more than half of the reserve, and less than the reserve */
+    world.free = 33 * MIB; /* free space between half of the reserve and the whole reserve */
     world.fits = -EAGAIN;
     assert_false(is_accepted());
     world.free = 1024 * MIB;

@@ -1,5 +1,5 @@
-/* door_aside_test.c: while the door's thread waits for a disk, another thread serves; when the door's thread is
- * back, it serves again (broker/net/door_substitute.c). */
+/* door_aside_test.c: while the door's thread waits for a disk, a substitute thread serves the port. When the door's
+ * thread comes back, it takes over again (broker/net/door_substitute.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@
 static struct {
     struct door *door;
     uint16_t port;
-    /* Connection whose page the callback `served` answers before its thread waits; 0: no such connection. */
+    /* Connection with a slow page request; 0: none. The callback `served` sends the page, and then waits. */
     uint64_t slow;
     sem_t is_aside, may_come_back, is_back;
     pthread_t rendered; /* thread that rendered the last page; a test reads this only after that page has arrived */

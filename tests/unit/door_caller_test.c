@@ -1,5 +1,5 @@
-/* door_caller_test.c: the door asks for a verdict about the caller before it accepts an upgrade or answers a page,
- * and keeps to it (broker/net/caller.h). */
+/* door_caller_test.c: before the door accepts an upgrade or answers a page, it asks whether the caller may do so. The
+ * door then acts according to this verdict (broker/net/caller.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ static struct {
     atomic_uint dismissed[PRINCIPALS];
     atomic_bool revoked[PRINCIPALS];
     atomic_bool is_full;
-    atomic_uint offered;     /* number of offers of requests, repeats included */
+    atomic_uint offered;     /* number of times that the door offered a request, repeated offers included */
     atomic_ulong request_of; /* principal of the last request */
     atomic_ulong request_from;
     char peer[64]; /* address of the connection's peer */
@@ -151,7 +151,7 @@ static int close_door(void **state) {
     door_stop(world.door, 2000 * STOP_MAX_S);
     alarm(0);
     listen_remove(&world.local, &world.local_socket);
-    return rmdir(world.directory); /* works only if the directory is empty */
+    return rmdir(world.directory); /* fails if the directory is not empty */
 }
 
 static int begin(void **state) {
@@ -256,7 +256,7 @@ static void who_is_not_let_in_hears_why(void **state) {
         }
     }
     assert_int_equal(atomic_load(&world.asked), 6);
-    /* No dismissal is reported, because the connection was never accepted. */
+    /* No end of a connection is reported (dismissed), because no connection was accepted. */
     assert_int_equal(atomic_load(&world.dismissed[1]), 0);
 }
 
@@ -376,7 +376,7 @@ static void requests_wait_for_room(void **state) {
     await_offers(2);
     send_request(four);
     int five = dial();
-    /* When this request is answered, the door has read most of the other data. */
+    /* The reply to connection five shows that the door has read the data of the other connections too. */
     (void)ask(five, "/healthz", "", "ok");
     close(five);
     atomic_store(&world.is_full, false);

@@ -1,6 +1,6 @@
-/* door_replies_test.c: replies that protocols inside the broker render share the door's thread with all clients: the
- * thread renders them for DOOR_ROUND_US, and then goes on with its round (broker/net/door.c). The clock and the wait
- * for events are the test's, and the test is the door's thread. */
+/* door_replies_test.c: the door's thread also renders replies for gateways inside the broker. It renders for at most
+ * DOOR_ROUND_US, and then serves the other clients (broker/net/door.c). The test replaces the clock and the wait for
+ * events, and its thread is the door's thread. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static void reply_to_protocol(uint64_t number) {
 }
 
 static void inside(void *argument, uint64_t id, const struct message *reply, bool is_delivery) {
-    assert_int_equal(reply->stamp, world.rendered); /* in the order in which they were queued */
+    assert_int_equal(reply->stamp, world.rendered); /* replies are rendered in the order in which they were queued */
     world.rendered++;
     world.now_us += RENDER_US;
 }
@@ -81,8 +81,9 @@ static void a_round_renders_replies_for_a_limited_time(void **state) {
     do {
         before = world.rendered;
         door_round(world.door);
-        assert_in_range(world.rendered - before, 1,
-                        2 * PER_BATCH); /* one batch may be rendered before the callback `served`, and one after it */
+        assert_in_range(
+            world.rendered - before, 1,
+            2 * PER_BATCH); /* at most two batches in a round: one before the callback `served`, and one after */
         if (before > 0) assert_int_equal(world.wait_ms, 0);
     } while (world.rendered < REPLIES);
     assert_true(before >= REPLIES - 2 * PER_BATCH);
@@ -108,7 +109,7 @@ static void postponed_replies_stay_in_order(void **state) {
     for (unsigned i = 0; i < REPLIES; i++) reply_to_protocol(i);
     door_carry_out(world.door);
     for (unsigned i = REPLIES; i < 2 * REPLIES; i++) reply_to_protocol(i);
-    while (world.rendered < 2 * REPLIES) door_round(world.door); /* `inside` checks the order */
+    while (world.rendered < 2 * REPLIES) door_round(world.door); /* the callback `inside` checks the order */
     assert_false(door_carry_out(world.door));
 }
 

@@ -10,8 +10,8 @@
 #include "json_map.h"
 #include "tarry_limits.h"
 
-/* TRUE-1: a delivery that never left is undone. The record names the consumer that did not get it, and the task's last
- * holder is the earlier one again. */
+/* TRUE-1: the record of an unsent delivery shows two sessions: the consumer that did not get the task, and the earlier
+ * one that had it last. */
 static void an_unsent_delivery_names_both_who_did_not_get_it_and_who_had_it(void **state) {
     (void)state;
     struct queue_map_item orders = {1, "orders"};
@@ -45,7 +45,7 @@ static void an_unsent_delivery_names_both_who_did_not_get_it_and_who_had_it(void
     text_deinit(&json);
 }
 
-/* The end of a job says how many tasks it had to leave; nothing if it left none. */
+/* The entry for a job's end says how many tasks the job could not handle, and leaves this out if there are none. */
 static void a_job_says_what_it_has_left(void **state) {
     (void)state;
     const struct queue_map names = {0};

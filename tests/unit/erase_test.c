@@ -1,5 +1,5 @@
-/* erase_test.c: erasing redacted contents in the log, on a disk that stops and loses unsynced writes; and recognizing
- * zeros that no erasure has written. */
+/* erase_test.c: erasing redacted contents in the log, on a disk that stops and loses unsynced writes. Also: telling
+ * erased contents from zeros that a failed write left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -187,7 +187,8 @@ static void an_erasure_may_stop_anywhere(void **state) {
     }
 }
 
-/* Zeros are a failed write, not an erasure, where no redaction can have been carried out yet (LOG-5). */
+/* In a frame that the index has not absorbed, zeros are a failed write: the broker erases a content only after the
+ * index has absorbed its redaction (LOG-5). */
 static void a_flag_beyond_what_the_index_knows_is_no_erasure(void **state) {
     (void)state;
     struct life life;

@@ -26,7 +26,7 @@ static void it_is_reported_once_nothing_is_left_anywhere(void **state) { /* LOG-
     assert_int_equal(erasure_step(&erasure, ERASURE_DONE, 0), ERASURE_END);
     assert_int_equal(erasure_step(&erasure, ERASURE_DONE, 0), ERASURE_REST);
     struct erasure_facts more = {.in_index = true};
-    assert_int_equal(erasure_wait_ns(&erasure, &more), 0); /* the next portion begins at once, without waiting */
+    assert_int_equal(erasure_wait_ns(&erasure, &more), 0); /* more redactions wait, so their erasure begins at once */
 }
 
 static void what_a_snapshot_passed_over_is_not_looked_for_in_the_log(void **state) { /* LOG-3 */
@@ -49,7 +49,7 @@ static void it_waits_for_the_end_of_a_copy(void **state) { /* LOG-5 */
 
 static void what_cannot_be_erased_is_not_reported(void **state) { /* LOG-5 */
     for (int steps = 1; steps <= 3;
-         steps += 2) { /* checks after step 1 (quarantined tails) and after step 3 (the archive) */
+         steps += 2) { /* fails after step 1 (erasing quarantined tails) or step 3 (erasing the archive) */
         struct erasure erasure = begun(true);
         for (int i = 0; i < steps; i++) erasure_step(&erasure, ERASURE_DONE, 0);
         assert_int_equal(erasure_step(&erasure, ERASURE_FAILED, 0), ERASURE_END);

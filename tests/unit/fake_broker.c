@@ -160,8 +160,8 @@ static void execute(struct fake *fake, const Tarry__Commit *commit, struct fake_
     free(pointers);
 }
 
-/* Marks a commit whose outcome was asked for before it came. If it comes later, the reply says that it was abandoned.
- */
+/* Marks a commit as abandoned, because its outcome was queried before the commit arrived. A later reply to this commit
+ * says that it was abandoned. */
 static void abandon(struct fake *fake, const Tarry__Commit *commit, struct fake_reply *reply) {
     Tarry__Reply answer = TARRY__REPLY__INIT;
     Tarry__CommitReply body = TARRY__COMMIT_REPLY__INIT;
@@ -390,7 +390,7 @@ static void on_request(struct fake *fake, const Tarry__Request *request, struct 
 
 /* ---- the door */
 
-/* Called by the fake's thread. */
+/* Handles a request, in the thread of the fake broker. */
 static void take_request(void *argument, const uint8_t *bytes, size_t size, struct fake_reply *reply) {
     struct fake *fake = argument;
     Tarry__Request *request = tarry__request__unpack(NULL, size, bytes);

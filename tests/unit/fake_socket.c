@@ -220,8 +220,8 @@ static uint64_t send_late(struct fake_socket *socket) {
     return next;
 }
 
-/* A request is SP's header (words up to the first with its highest bit set) and a body. The reply begins with that
- * header. */
+/* A request has SP's header, and then a body. The header is a list of 32-bit words, and its last word has the highest
+ * bit set. The reply begins with the same header. */
 static void on_message(struct fake_socket *socket, struct connection *connection, const uint8_t *data, size_t size) {
     size_t head = 0;
     if (connection->is_lane) die("a consumer must not send messages on its lane");

@@ -49,7 +49,7 @@ static void tests_of_one_attribute(void **state) {
     assert_false(matches("\"in\" = 'it'"));
 }
 
-/* A test of an attribute that the task lacks is false, except `!=`. */
+/* A comparison with an attribute that the task does not have is false. Only `!=` is true. */
 static void what_is_missing_matches_only_unequal(void **state) {
     (void)state;
     assert_false(matches("none = ''"));

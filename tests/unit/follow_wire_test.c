@@ -81,8 +81,9 @@ static void where_two_logs_parted_is_found_as_long_as_it_is_there(void **state) 
     two_set_up(state);
 }
 
-/* Both nodes led the same epoch, from frame number `common` on, and the first frame of it differs. The leader may have
- * a later epoch. Returns the position at which the follower must cut, and whether it finds a difference there. */
+/* Makes two logs in which both nodes led the same epoch: `common` equal frames, and then different ones. `goes_on`: the
+ * leader also has a frame of a later epoch. Returns whether the follower notices the difference at the position to
+ * which it is told to cut its log. */
 static bool lead_twice(struct two *two, size_t common, size_t leaders, size_t followers, bool goes_on,
                        struct pair_event *out) {
     uint32_t epochs[FOLLOW_EPOCHS_MAX];
@@ -115,7 +116,8 @@ static void an_epoch_that_was_led_twice_is_found_where_the_two_would_be_cut(void
         if (i > 0) two_set_up(state);
         struct two *two = *state;
         bool differs = lead_twice(two, i % 8, 1 + i / 8 % 4, 1 + i / 2 % 5, i % 2 == 0, &event);
-        /* The test refuses every cut but this one, as the rules of a pair do. */
+        /* The follower refuses a cut at which its log differs, as the pair's rules do. A cut that removes no frame is
+         * harmless. */
         bool cuts_nothing = event.end == log_end(two->follower.log);
         assert_true(differs || cuts_nothing);
         two_tear_down(state);

@@ -33,8 +33,7 @@ static int begin(void **state) {
     return 0;
 }
 
-/* Returns the steps in which the reply is handled, one letter for each: c(lock) f(rames) s(ync) d(urable) l(eader)
- * a(nswered) h(eard) (appl)y. */
+/* Returns the steps of handling the reply, one letter for each step (see `letters`). */
 static const char *steps_of(struct fx *fx, const struct pair_message *answer, bool has_frames, bool is_newest,
                             bool is_unfit) {
     static const char letters[] = {
@@ -107,7 +106,7 @@ static void a_question_that_came_to_nothing_is_asked_again(void **state) { /* F-
     fx->half.asking = false;
     fx->pair.writing_state = true;
     follower_half_settle(&fx->half, &fx->pair, MS);
-    /* The half need not plan a request, because the pair's rules send it once the hard state is written. */
+    /* No request is planned here, because the pair's rules send one when the hard state has been written. */
     assert_int_equal(fx->half.again_ns, UINT64_MAX);
     fx->pair.writing_state = false;
     follower_half_settle(&fx->half, &fx->pair, MS);

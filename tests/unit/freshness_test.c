@@ -59,7 +59,7 @@ static void a_word_proves_nothing_before_it_is_applied(void **state) {
     assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + MS), FRESH_ENOUGH);
 }
 
-/* The follower is always one reply behind. Still, the position that it waited for proves how recent its data are. */
+/* The follower is always one reply behind. A position that it has reached still proves the age of its data. */
 static void words_that_come_faster_than_they_are_applied_do_not_put_the_proof_off(void **state) {
     struct freshness known = {.epoch = 3};
     for (uint64_t i = 1; i <= 100; i++) freshness_heard(&known, 3, NOW + i * MS, 1000 * i, 1);
