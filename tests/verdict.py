@@ -42,7 +42,9 @@ class Verdict(NamedTuple):
 
 
 def read_tap(output):
-    """Returns a Said, or None if there is no TAP line. cmocka 1.1.5 prints `not ok # SKIP` for a skipped test."""
+    """Parses TAP output. Returns the counts of its results, or None if there is no TAP line. cmocka 1.1.5 prints `not ok #
+    SKIP` for a skipped test.
+    """
     good = bad = skipped = 0
     planned, is_skipped_whole = -1, False
     for line in output.splitlines():
@@ -62,9 +64,10 @@ def read_tap(output):
 
 
 def ended_well(entry, said):
-    """Returns whether the program exited with 0, no test failed, and as many tests reported as planned: a program that ends early
-    has not passed. Meson's own result counts too, with two exceptions: it takes cmocka's `not ok # SKIP` for a failure, and says
-    SKIP for a program without output."""
+    """Returns whether the program passed: it exited with 0, no test failed, and as many tests reported as planned, because a
+    program that ends early has not passed. Meson's own result counts too, except in two cases. Meson takes cmocka's `not ok
+    # SKIP` for a failure, and reports SKIP for a program without output.
+    """
     result = entry.get("result")
     if entry.get("returncode") != 0:
         return False
@@ -101,8 +104,8 @@ class Tally:
 
     def __init__(self):
         self.passed = self.failed = self.skipped = self.tries = 0
-        self.failures = []  # list of Told
-        self.unsteady = []  # list of Told: programs that passed when they ran again, alone
+        self.failures = []  # one Told (program and cause) for each program that failed
+        self.unsteady = []  # one Told for each program that failed, and then passed when it ran again, alone
 
     def count_program(self, label, entry, run_again=lambda entry: None):
         """Adds the sub-tests of one program, and returns its verdict. `run_again` returns a second entry, or None if the program
@@ -131,14 +134,15 @@ class Tally:
 
 
 def last_words(output):
-    """Returns the last line that meson did not write."""
+    """Returns the output's last line that comes from the program, not from meson."""
     return next((line.strip() for line in reversed(output.splitlines()) if line.strip() and not line.startswith("(test program exited")),
                 "it said nothing")
 
 
 def cause(entry):
-    """Returns in one line why a program ended badly: the first report of a sanitizer or an assertion, a time limit, or a signal;
-    any other reason only if no test of it failed. Empty: its tests show the reason."""
+    """Returns in one line why a program ended badly: the first report of a sanitizer or an assertion, a time limit, or a
+    signal. If one of its tests failed, any other cause is left out. Empty: the failed tests show the reason.
+    """
     stdout, stderr = entry.get("stdout") or "", entry.get("stderr") or ""
     words = last_words(f"{stdout}\n{stderr}")
     report = next((line.lstrip("# ") for line in [*stderr.splitlines(), *stdout.splitlines()]

@@ -48,8 +48,7 @@ static void it_waits_for_the_end_of_a_copy(void **state) { /* LOG-5 */
 }
 
 static void what_cannot_be_erased_is_not_reported(void **state) { /* LOG-5 */
-    for (int steps = 1; steps <= 3;
-         steps += 2) { /* fails after step 1 (erasing quarantined tails) or step 3 (erasing the archive) */
+    for (int steps = 1; steps <= 3; steps += 2) {                 /* first ERASURE_TAILS fails, then ERASURE_ARCHIVE */
         struct erasure erasure = begun(true);
         for (int i = 0; i < steps; i++) erasure_step(&erasure, ERASURE_DONE, 0);
         assert_int_equal(erasure_step(&erasure, ERASURE_FAILED, 0), ERASURE_END);

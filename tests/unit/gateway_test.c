@@ -198,7 +198,8 @@ static void a_question_for_what_is_there_now_is_answered_if_nothing_is(void **st
     assert_int_equal(world.code, TARRY__CODE__OK);
 }
 
-/* A client may want the first task of any of several queues, however long the broker's disk takes for the lease. */
+/* A client may set `now_ms`, the maximum wait for the answer whether a task is ready, because a slow disk may delay
+ * the lease. */
 static void a_lease_may_wait_longer_for_what_is_there_now(void **state) {
     struct gateway *gateway = *state;
     const struct gateway_lease_options options = {.queues = queues, .queue_count = 1, .max = 1, .now_ms = 10000};
@@ -343,8 +344,8 @@ static void answer_commit(struct gateway *gateway, uint64_t to) {
     answer(gateway, to, &reply);
 }
 
-/* Acks each leased receipt with its own token, until no receipt is ready (a crash was seen 24 h after the first
- * Idempotency-Key). */
+/* Acks each leased receipt (the note of an Idempotency-Key) with its own token, until no receipt is ready. (In an
+ * earlier version the broker crashed 24 h after the first Idempotency-Key, when its receipt was ready.) */
 static void receipts_that_are_over_are_acknowledged(void **state) {
     struct gateway *gateway = *state;
     jump(gateway, 59);
@@ -365,7 +366,7 @@ static void receipts_that_are_over_are_acknowledged(void **state) {
         assert_int_equal(commit->ops[i]->ack->token->position, 4096 + 21 + i);
     }
     uint64_t acknowledged = world.asked[--world.count];
-    jump(gateway, 600); /* does not begin another sweep while one is running */
+    jump(gateway, 600); /* no second sweep of the receipts begins while one is running */
     assert_int_equal(world.last, TARRY__REQUEST__BODY_UNSUBSCRIBE);
     assert_int_equal(world.count, 1); /* there is one request, which ends the idle session, and no query */
     world.count = 0;
@@ -386,7 +387,8 @@ static void on_committed(void *argument, const Tarry__Reply *reply) {
     world.code = reply->code;
 }
 
-/* Answers the schedule of a receipt, after which the commit is sent under the sequence in the receipt. */
+/* Answers the schedule of a receipt (the note of an Idempotency-Key). The gateway then sends the client's commit, with
+ * the sequence in the receipt. */
 static void answer_receipt(struct gateway *gateway) {
     Tarry__Reply reply = TARRY__REPLY__INIT;
     Tarry__CommitReply body = TARRY__COMMIT_REPLY__INIT;
@@ -420,8 +422,8 @@ static void commit_with_key(struct gateway *gateway, const char *key) {
 static void a_key_gets_no_number_of_an_idle_producer(void **state) {
     struct gateway *gateway = *state;
     commit_with_key(gateway, "a");
-    answer_hello_as(gateway, 70); /* the client's producer is number 70 */
-    answer_hello_as(gateway, 71); /* the broker's own producer, which writes receipts, is number 71 */
+    answer_hello_as(gateway, 70); /* gives the client's own producer the id 70 */
+    answer_hello_as(gateway, 71); /* gives the id 71 to the broker's own producer, which writes the receipts */
     answer_receipt(gateway);
     assert_int_equal(world.request->commit->producer, 70);
     answer_commit(gateway, world.asked[--world.count]);
@@ -477,8 +479,8 @@ static void a_forgotten_producer_gives_no_further_number(void **state) {
     assert_int_equal(world.request->commit->producer, 90);
 }
 
-/* A crash loop of a former version, or a client's pause, may leave several sweeps in the queue. Each runs only once,
- * because otherwise a slow job would be started repeatedly. */
+/* A sweep of the receipts also resumes their queue if it is paused, and drops its dead letters. Each sweep does that
+ * only once, because otherwise a slow job that drops dead letters would be started again and again. */
 static void the_queue_of_receipts_is_mended_once_a_sweep(void **state) {
     struct gateway *gateway = *state;
     jump(gateway, 60);

@@ -80,7 +80,7 @@ static void contents_are_read_while_the_sync_runs(void **state) { /* R3 */
     group_commit_begin(&group, 1, END, true);
     assert_true(group_commit_reads(&group, 1));
     assert_false(group_commit_reads(
-        &group, 0)); /* false, because the first batch waits for something else than a position of the log, too */
+        &group, 0)); /* not read during the sync: a batch without frames may also need the other node's confirmation */
 }
 
 static void a_frame_is_what_the_core_wants_appended(void **state) {

@@ -31,18 +31,21 @@ static void a_log_that_was_written_without_a_pair_was_served_alone(void **state)
     assert_true(hard_state.alone);
     hard_state =
         begun((struct hard_state){0}, (struct hard_state_start){.is_new = true, .joins = true, .last_epoch = 4});
-    assert_int_equal(hard_state.floor,
-                     4); /* the floor is the last epoch of the log, because the log is a copy of the leader's */
+    assert_int_equal(
+        hard_state.floor,
+        4); /* a copied log proves that this node promised the log's last epoch, so its floor is that epoch */
     assert_false(hard_state.alone);
     hard_state = begun((struct hard_state){.floor = 9}, (struct hard_state_start){.last_epoch = 4});
-    assert_int_equal(hard_state.floor, 9); /* the floor stays at 9, because the node must keep its promise */
+    assert_int_equal(
+        hard_state.floor,
+        9); /* the floor (lowest epoch in which the node takes part) stays, because the node must keep its promise */
 }
 
 static void a_frame_of_an_epoch_proves_that_there_was_a_record(void **state) { /* F-31b */
     struct hard_state_start start = {.coordinated = true, .last_epoch = 4};
     assert_int_equal(begun((struct hard_state){.floor = 4}, start).recorded, 4);
     assert_int_equal(begun((struct hard_state){.floor = 4, .recorded = 6}, start).recorded, 6);
-    /* 0, because the node took no part in that epoch. */
+    /* `recorded` stays 0: the node took no part in epoch 4, because this epoch is below its floor. */
     assert_int_equal(begun((struct hard_state){.floor = 5}, start).recorded, 0);
     start.is_new = true;
     assert_int_equal(begun((struct hard_state){0}, start).recorded, 0);
@@ -76,7 +79,7 @@ static void what_the_rules_want_noted_is_noted_and_told_back(void **state) {
     assert_int_equal(rules.led, 3);
     assert_true(rules.in_sync && rules.alone);
     assert_int_equal(hard_state.runs, 7);
-    /* The node has promised nothing to the second disk, so it still knows the first. */
+    /* The hard state keeps the first disk as the peer, because this node has promised nothing to the second disk. */
     assert_memory_equal(hard_state.peer, first, MEMBER_ID_SIZE);
 }
 

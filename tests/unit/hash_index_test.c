@@ -1,4 +1,5 @@
-/* hash_index_test.c: every item is found by its hash, whatever other items share it, and no other item is found. */
+/* hash_index_test.c: a lookup by hash finds every item with this hash, also if several items have it, and finds no
+ * other item. */
 #include "hash_index.h"
 
 #include <setjmp.h>

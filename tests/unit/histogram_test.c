@@ -64,7 +64,7 @@ static void single_values_come_back(void **state) {
             histogram_record(&histogram, value);
             /* The result is never outside the minimum and the maximum. */
             assert_int_equal(histogram_quantile(&histogram, 0.5), value);
-            /* Between two other values, the result is that of the value's bucket. */
+            /* If the value lies between two others, the result is as exact as the value's bucket. */
             histogram_record(&histogram, 0);
             histogram_record(&histogram, UINT64_MAX);
             assert_true(is_near(histogram_quantile(&histogram, 0.5), value));

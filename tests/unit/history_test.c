@@ -332,7 +332,9 @@ static void redactions_are_found(void **state) {
 static void a_damaged_summary_is_not_believed(void **state) {
     struct fixture *f = *state;
     struct history_stats sum;
-    for (uint64_t at = 0; at < 8192; at += 331) { /* one page of the head and one page of the filter */
+    for (uint64_t at = 0; at < 8192;
+         at +=
+         331) { /* damages one byte at a time; the bytes are on two pages of the file, in its head and its filter */
         summarise(f);
         struct spoiling spoiling = {.f = f, .at = at};
         disk_posix.list(NULL, f->directory.path, spoil, &spoiling);
@@ -385,7 +387,7 @@ static void a_reader_trails_the_writer(void **state) {
         while (history_next(history, log_durable(f->log), &view, &body) == 0) seen++;
         assert_int_equal(seen, f->past.frames);
         append(f, id);
-        /* The frame is not given out, because it is not synced yet. */
+        /* The reader does not return the frame, because the frame is not synced yet. */
         assert_int_equal(history_next(history, log_durable(f->log), &view, &body), LOG_END);
         assert_int_equal(log_sync(f->log), 0);
     }

@@ -142,8 +142,8 @@ static void a_body_longer_than_allowed_is_refused_by_its_head(void **state) {
     assert_int_equal(body_begin(&f->body, &f->head).status, 415);
 }
 
-/* Some kilobytes decompress to 16 MiB. That takes 256 calls of at most HTTP_PIECE each, all for one part of the
- * request. */
+/* Some kilobytes decompress to 16 MiB. One received part of the request takes 256 calls, each of which decompresses at
+ * most HTTP_PIECE bytes. */
 static void a_packed_body_is_unpacked_in_pieces(void **state) { /* CALM-1 */
     struct fx *f = *state;
     for (size_t i = 0; i < 2; i++) {

@@ -321,7 +321,7 @@ static void a_connection_has_a_bounded_number_under_way(void **state) {
     say_schedules(0, 40);
     assert_sent(0, HTTP_PIPELINED_MAX);
     for (unsigned i = 1; i < HTTP_PIPELINED_MAX; i++)
-        ok(i); /* these responses wait for the first one, and count as under way */
+        ok(i); /* these responses wait for the first one, so their requests still count as in progress */
     assert_sent(0, HTTP_PIPELINED_MAX);
     ok(0);
     assert_sent(0, 2 * HTTP_PIPELINED_MAX);
@@ -413,7 +413,8 @@ static void no_commit_takes_effect_before_an_earlier_one(void **state) {
     }
 }
 
-/* Commits that begin alone, because they end the connection, need several steps, or are not those of this client. */
+/* These commits begin only when the connection has no other request in progress. Reasons: the commit ends the
+ * connection, takes several steps, or comes from another client. */
 static void a_commit_that_is_not_plain_begins_alone(void **state) {
     static const char *const fields[] = {"Idempotency-Key: a\r\n", "Authorization: Bearer other\r\n",
                                          "Origin: http://x\r\n", "Expect: 100-continue\r\n"};
@@ -425,7 +426,9 @@ static void a_commit_that_is_not_plain_begins_alone(void **state) {
         say(text);
         assert_sent(0, 1);
         ok(0);
-        assert_sent(0, i == 0 ? 2 : 3); /* no request begins behind a commit with a key, which takes several steps */
+        assert_sent(0, i == 0
+                           ? 2
+                           : 3); /* if the commit has a key, it takes several steps, and the next request must wait */
         ok(1);
         assert_sent(0, 3);
         ok(2);
@@ -469,7 +472,7 @@ static void a_refused_request_is_answered_in_its_place(void **state) {
 
 static void nothing_begins_behind_the_end(void **state) {
     static const char *const ends[] = {
-        "Connection: close\r\n", /* ends the connection after its response */
+        "Connection: close\r\n", /* makes the server end the connection after the response */
         "Host: x\r\n",           /* malformed: a second Host, which another server may read differently */
     };
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
@@ -683,7 +686,8 @@ static void what_was_overtaken_is_not_sent_again(void **state) {
     soon(2);
     assert_got("");
     soon(3);
-    assert_got("503 201 k1"); /* refused and not sent again, because it would take effect after the second one */
+    assert_got(
+        "503 201 k1"); /* 503: the first commit is not sent again, because it would take effect after the second */
     pass_time();
     assert_int_equal(world.sent, 6);
     assert_string_equal(world.commits[4].key, "k2");

@@ -66,7 +66,7 @@ static void one_at_a_time_is_the_core_and_nothing_is_lost(void **state) {
         struct turn_load load;
         alone[i].kind = ITEM_CALL;
         inbox_post_quietly(&inbox, &alone[i]);
-        if (i % 7 == 0) { /* two items are in the inbox, so that no call is alone there */
+        if (i % 7 == 0) { /* wakes the core thread, so that this thread cannot handle the item itself */
             inbox_wake(&inbox);
         } else if (inbox_borrow(&inbox, &load)) {
             stood_in++;
@@ -283,7 +283,7 @@ static void what_is_new_wakes_the_core_thread_and_is_told(void **state) {
     inbox_indexed(&inbox, 50);
     assert_int_equal(take_news().indexed, 50);
     inbox_durable(&inbox, 60);
-    assert_false(inbox.nudged); /* no nudge, because only a stopping core waits for this event */
+    assert_false(inbox.nudged); /* the core is not woken: only a stopping core waits for this event */
     inbox_stop(&inbox);
     load = take_news();
     assert_true(load.stop && load.durable == 60);

@@ -1,5 +1,5 @@
-/* index_bounds_test.c: costs that must not grow with the number of lines or keys (CALM-1), and when the rows of ended
- * tasks are removed. */
+/* index_bounds_test.c: costs that must not grow with the number of keys, or of lines (queue, time base, priority)
+ * (CALM-1). Also: when the rows of ended tasks are removed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ static void advice_costs_the_same_however_many_lines_there_are(void **state) {
     for (uint64_t round = 1; round <= ROUNDS; round++) advise_all(index, round * 1000);
     assert_true(cpu_s() - from_s < CPU_S_MAX);
     assert_int_equal(index->lows.count, QUEUES_MAX * ROW_BASES * PRIORITY_COUNT);
-    /* In these sweeps the index visits every line once. */
+    /* Each of these steps of the maintenance visits one line (queue, time base, priority). */
     size_t passes = 0;
     for (bool did = true; did; passes += did) assert_int_equal(slots_sweep(index, &did), 0);
     assert_int_equal(passes, index->lows.count);
@@ -113,7 +113,8 @@ static size_t filter_bytes(const struct runs *runs) {
     return bytes;
 }
 
-/* A merge keeps the filters of its inputs while it builds the output's filter, which gets only a part of the memory. */
+/* During a merge, the index keeps the key filters of the merged runs in memory, while it builds the filter of the new
+ * run. So the new filter may use only a part of the memory. */
 static void a_merge_takes_a_part_of_the_memory(void **state) {
     struct fx f;
     set_up(&f, MERGED_MEMORY);
@@ -132,7 +133,8 @@ static void a_merge_takes_a_part_of_the_memory(void **state) {
         }
     }
     assert_true(largest <= MERGED_MEMORY / MERGE_MEMORY_SHARE + 64);
-    assert_true(runs->list.count < COMMITS); /* the runs have been merged as far as possible */
+    assert_true(runs->list.count <
+                COMMITS); /* the runs (sorted lists of keys) have been merged as far as the memory permits */
     index_stats(f.index, &stats);
     assert_true(filter_bytes(runs) >
                 (size_t)COMMITS * KEYS_A_COMMIT * 3 / 2); /* the filters have at least 12 bits per key */
@@ -205,7 +207,8 @@ static uint64_t rows_of(struct index *index) {
     return stats.rows;
 }
 
-/* If tasks that were scheduled together end at a constant rate, one late sweep does the work of three early ones. */
+/* The index waits before it removes the rows of ended tasks from a range of ids (a sweep). If the tasks end at a
+ * constant rate, one late sweep replaces three early ones. */
 static void a_range_rests_for_a_third_of_its_age_before_its_sweep(void **state) { /* CAP-1 */
     struct fx f;
     uint64_t ended = 1;
@@ -214,13 +217,15 @@ static void a_range_rests_for_a_third_of_its_age_before_its_sweep(void **state) 
     uint64_t all = 2 * RANGE_IDS - 1;
     end_below(&f, &ended, RANGE_IDS / 2, NOW_MS + 60000);
     end_below(&f, &ended, RANGE_IDS * 3 / 4 + 1,
-              NOW_MS + 90000); /* three quarters of the range have ended, so its sweep waits for 30 s */
+              NOW_MS + 90000); /* three quarters of the tasks have ended after 90 s, so the removal of their rows waits
+                                  for a third of that, 30 s */
     end_below(&f, &ended, RANGE_IDS * 7 / 8, NOW_MS + 119999);
     assert_int_equal(rows_of(f.index), all);
     end_below(&f, &ended, RANGE_IDS * 15 / 16, NOW_MS + 120000);
     /* The sweep also removes rows of tasks that ended after it was planned. */
     assert_int_equal(rows_of(f.index), all - (RANGE_IDS * 15 / 16 - 1));
-    /* The range is a day old, but its sweep waits for at most three minutes, whether more frames come or not. */
+    /* The range of ids is a day old, but the removal of its rows waits for at most three minutes. Time alone ends the
+     * wait, without further frames. */
     end_below(&f, &ended, RANGE_IDS - 1, NOW_MS + 86400000);
     assert_int_equal(rows_of(f.index), all - (RANGE_IDS * 15 / 16 - 1));
     assert_int_equal(index_maintain_at(f.index), (NOW_MS + 86400000) * 1000000 + SWEEP_REST_MAX_NS);

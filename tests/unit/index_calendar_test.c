@@ -14,7 +14,8 @@
 
 #define NOW_MS 1700000000000ull
 #define TASKS 60u
-/* Distance between due times at which each task has its own chunk of minutes. */
+/* Distance between due times in ms: so far apart that each task has its own chunk of the calendar (CALENDAR_CELLS
+ * minutes). */
 #define APART_MS (CALENDAR_CELLS * CALENDAR_MINUTE_MS)
 
 static void check_form(const uint64_t cells[CALENDAR_CELLS], size_t size) {

@@ -1,5 +1,5 @@
-/* index_pages_test.c: finding the places of neighbouring entries in the file by looking at only a few entries
- * (storage/index/index_pages.c). */
+/* index_pages_test.c: where the index's file has the entries of certain ids. The search must find pages with many of
+ * these entries by reading only a few entries (storage/index/index_pages.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ struct fx {
     uint64_t next_id;
     MDB_txn *txn;  /* LMDB transaction that stays open while the pages are searched */
     size_t pages;  /* number of wanted pages */
-    size_t missed; /* number of wanted pages that are in no stretch */
+    size_t missed; /* number of wanted pages that no found range of pages includes */
 };
 
 static int setup(void **state) {
@@ -101,8 +101,8 @@ static bool is_within(const struct spans *spans, uintptr_t page) {
     return false;
 }
 
-/* Checks that the stretches have few unwanted pages, and counts wanted pages in no stretch. Returns the number of
- * stretches. */
+/* Checks that the found ranges of pages include few unwanted pages, and counts the wanted pages that they miss. Returns
+ * the number of ranges. */
 static size_t check(struct fx *f, uint64_t from, uint64_t end) {
     static uintptr_t pages[PAGES_MAX];
     struct spans spans = {0};

@@ -136,7 +136,8 @@ static int note_result(void *argument, uint64_t producer, uint64_t sequence, uin
     return 0;
 }
 
-/* A batch has one change for each producer, which it finds by a table: ends and floors of one concern no other. */
+/* A batch keeps the changes of each producer apart, and finds them by a hash table. The end or the floor of one
+ * producer must not change another producer. */
 static void a_batch_keeps_many_producers_apart(void **state) { /* ONCE-1 */
     struct fx *f = *state;
     static uint8_t kept[MANY + 1];

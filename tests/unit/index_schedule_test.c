@@ -174,7 +174,7 @@ static void a_full_disk_stops_all_but_the_commit(void **state) { /* F-4 */
     NEXT(INDEX_TELL);
     NEXT(INDEX_LOAD_WINDOW);
     index_schedule_sliced(&schedule, INDEX_LOAD_WINDOW, false, false, orders.now_ns);
-    NEXT(INDEX_WAIT); /* the window failed too, because it also needs disk space */
+    NEXT(INDEX_WAIT); /* now the window fails too, because it also needs disk space */
 }
 
 static void a_stop_takes_in_what_is_durable(void **state) { /* LOG-3 */
@@ -192,7 +192,7 @@ static void a_stop_does_not_wait_for_room(void **state) { /* F-4 */
     index_schedule_absorbed(&schedule, 5100, 1, orders.now_ns);
     index_schedule_committed(&schedule, false, orders.now_ns);
     orders.stop = true;
-    NEXT(INDEX_COMMIT); /* INDEX_COMMIT, because the commit is tried again */
+    NEXT(INDEX_COMMIT); /* the indexer tries the commit again before it stops */
     index_schedule_committed(&schedule, false, orders.now_ns);
     NEXT(INDEX_STOP);
 }

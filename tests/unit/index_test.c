@@ -289,7 +289,9 @@ static void outcomes_are_limited_by_count_and_age(void **state) {
 /* F-38: all tasks are due in one millisecond, far more than one read returns. */
 static void a_crowd_in_one_millisecond_comes_in_order_and_bounded(void **state) {
     struct fx *f = *state;
-    enum { COUNT = IS_SLOW_BUILD ? WINDOW_READ_MAX + 4000 : 200000 }; /* enough entries for a cascade of the index */
+    enum {
+        COUNT = IS_SLOW_BUILD ? WINDOW_READ_MAX + 4000 : 200000
+    }; /* enough entries that a window must first move them to finer time slots (cascade) */
     for (unsigned i = 0; i < COUNT; i++) {
         schedule(f, NOW_MS + 1800000);
         if (i % 30000 == 0) commit(f);
@@ -341,7 +343,8 @@ static void an_idle_index_has_nothing_to_do(void **state) {
     verify(f);
 }
 
-/* Only a few keys come at a time, and most of their tasks end soon. Keys of ended tasks never become runs. */
+/* New keys wait in memory (the tail) until there are many, and are then written as a run. Keys of tasks that end early
+ * are never written. */
 static void a_tail_of_ended_tasks_stays_a_tail(void **state) {
     struct fx *f = *state;
     for (unsigned round = 0; round < 40; round++) {
@@ -524,8 +527,8 @@ static int status_of_damaged(struct fx *f, uint64_t ids) {
 }
 
 /* F-8: flips bits in every page of a small index, half of them in the page's header and table of nodes. LMDB may crash,
- * but must never return a wrong row. Not guaranteed: LMDB has no checksum over its own structures, so a flipped pointer
- * may lead to an old node of the same key, or past an entry. Such cases are counted, and must be rare. */
+ * but must never return a wrong row. One case cannot be excluded, because LMDB has no checksum over its own structures:
+ * a flipped pointer may lead to an old version of a row, or past a row. Such cases are counted, and must be rare. */
 static void a_flipped_bit_is_never_a_wrong_row(void **state) {
     struct fx *f = *state;
     enum { IDS = 1200, ROUNDS = 6, POINTERS_END = 64 };
@@ -570,7 +573,7 @@ static void a_flipped_bit_is_never_a_wrong_row(void **state) {
     verify(f);
 }
 
-/* Runs in its own mount namespace, on a disk of 24 MiB. Returns 2 if it has no permission to make one. */
+/* Runs in its own mount namespace, on a disk of 24 MiB. Returns 2 if the process may not create a mount namespace. */
 static int fill_a_disk(struct fx *f) {
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) return 2;
     if (mount("tmpfs", f->directory, "tmpfs", 0, "size=24m") != 0) return 2;

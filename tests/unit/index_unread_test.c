@@ -15,7 +15,8 @@
 #include "index_parts.h"
 
 #define NOW_MS 1700000000000ull
-#define RUN_KEYS 20000u /* number of keys; enough for several chunks of filter and fences */
+/* Number of keys of a run: so many that its filter and its `fences` (first hash of each chunk) have several chunks. */
+#define RUN_KEYS 20000u
 #define SAMPLE 97u
 
 struct fx {
@@ -115,7 +116,7 @@ static void grow(struct fx *f, unsigned count) {
     end_thirds(f, from);
 }
 
-/* Makes two runs and a tail. */
+/* Makes two runs (sorted lists of keys on the disk), and some newer keys that are in no run. */
 static void fill(struct fx *f) {
     grow(f, RUN_KEYS);
     grow(f, RUN_KEYS / 2);
@@ -187,7 +188,7 @@ static void keys_are_looked_for_on_the_disk_until_the_filters_are_read(void **st
         assert_true(unread(f) == 0 ? taken(f) < 100 : taken(f) == 1000);
         assert_int_equal(index_read_filters(f->index, &more), 0);
     }
-    assert_true(pieces > 4); /* each of the two runs has a filter and fences, in several chunks */
+    assert_true(pieces > 4); /* each run has a filter and `fences` (first hash of each chunk), in several chunks */
     assert_int_equal(unread(f), 0);
     assert_true(taken(f) < 100);
     check_keys(f);
@@ -251,7 +252,8 @@ static void damage_is_found_when_they_are_read(void **state) { /* F-8 */
         assert_int_equal(try_open(f, true), 0);
         assert_int_equal(read_all(f), INDEX_DAMAGED);
     }
-    /* A lookup that needs the lost chunk reports an error too, and not that the key is missing. */
+    /* A chunk of a run's filter is damaged. A lookup that needs this chunk must report an error too, and not that the
+     * key is missing. */
     unsigned damaged = 0;
     for (uint64_t id = 1; id < 200; id++) {
         char key[32];

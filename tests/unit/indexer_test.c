@@ -32,7 +32,7 @@
 #define STEADY_NOW_NS 7000000000ull
 
 static struct config config;
-static struct node alone; /* a node without a pair (`on` is false) */
+static struct node alone; /* a node without a pair: `on` is false */
 static struct inbox inbox;
 static struct indexer indexer;
 static struct log_cursor { uint64_t at; } cursor;
@@ -45,7 +45,7 @@ static struct world {
     size_t count;
     bool records;          /* true from the first failure to the first successful commit after it: calls are recorded */
     unsigned full_commits; /* number of commits that still fail because the disk is full */
-    bool window_needs_commit; /* true: windows fail until a commit has succeeded */
+    bool window_needs_commit; /* true: loading a window fails until a commit has succeeded */
     unsigned window_pieces;   /* number of calls that the window still needs */
     size_t pending;
     size_t records_a_frame;
@@ -93,7 +93,7 @@ int index_window(struct index *index, const struct line *line, struct due after,
     note(failed ? 'W' : 'w', failed);
     if (!is_last) world.window_pieces--;
     *out_again = !is_last;
-    /* Ends the failures after some calls. Otherwise the window would be requested for ever. */
+    /* Loading a window fails only a few times here; otherwise the test would never end. */
     if (failed && world.count > 8) world.window_needs_commit = false;
     pthread_mutex_unlock(&mutex);
     if (failed) return -ENOSPC;
@@ -254,7 +254,7 @@ static void a_full_batch_that_finds_no_room_stops_absorbing(void **state) { /* F
     indexer_durable(&indexer, 40 * FRAME_BYTES);
     wait_indexed(40 * FRAME_BYTES);
     indexer_stop(&indexer);
-    assert_string_equal(world.calls, "CCCc"); /* one commit after the windows has absorbed all 40 frames */
+    assert_string_equal(world.calls, "CCCc"); /* the trace shows one commit with all 40 frames, after the windows */
     assert_int_equal(cursor.at, 40 * FRAME_BYTES);
 }
 
@@ -293,7 +293,7 @@ static void a_stop_does_not_wait_for_room(void **state) { /* F-4 */
     assert_int_equal(world.committed, 0);
 }
 
-/* Postponed maintenance is done although no commit comes, and no earlier commit has left maintenance to do. */
+/* The indexer does postponed maintenance when its time comes, even if there is no commit. */
 static void what_was_put_off_is_done_without_a_commit(void **state) { /* CAP-1 */
     start();
     indexer_durable(&indexer, FRAME_BYTES);

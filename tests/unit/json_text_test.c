@@ -87,7 +87,7 @@ static void levels_are_bounded(void **state) {
     assert_false(json_is_valid(text, sizeof text));
 }
 
-/* Returns whether jansson refused the text for a reason that does not make it invalid JSON. */
+/* Returns whether the text is valid JSON although jansson refused it, because jansson has stricter limits than JSON. */
 static bool is_jansson_stricter(const json_error_t *error) {
     enum json_error_code code = json_error_code(error);
     return code == json_error_numeric_overflow || code == json_error_duplicate_key ||
@@ -192,7 +192,8 @@ static void the_quick_reader_and_writer_agree_with_jansson(void **state) {
 
 #define TASKS_MAX 8u
 
-/* Packs the operations that json_read and json_op_named make of the text. Returns the size; 0: they refuse it. */
+/* Reads the operations of the text by json_read and json_op_named, and packs them. Returns their size; 0: the text is
+ * refused. */
 static size_t pack_slowly(struct arena *arena, const char *queue, const char *text, size_t size, uint8_t *out) {
     struct json_in in = {.arena = arena, .queue = queue};
     json_t *root = json_read(&in, text, size);
@@ -216,7 +217,8 @@ static bool schedules_agree(const char *queue, const char *text, size_t size) {
     size_t quick_size = 0;
     arena_init(&arena, 1u << 20);
     struct json_in in = {.arena = &arena, .queue = queue};
-    /* A separate block, so that a sanitizer detects a read beyond the text, and that it is not needed afterwards. */
+    /* The text is copied to its own block, so that a sanitizer finds a read beyond its end. The block is overwritten
+     * and freed below, because the operations must not refer to it. */
     char *copy = malloc(size + (size == 0));
     assert_non_null(copy);
     memcpy(copy, text, size);
@@ -454,7 +456,8 @@ static const char *refusal(const char *text) {
     return op == NULL ? in.problem : "";
 }
 
-/* The sizes are around the one up to which a value is written quickly (DUMPED_QUICKLY_MAX in json_read.c). */
+/* The sizes are below, at and above DUMPED_QUICKLY_MAX (json_read.c), up to which a value is written in a faster way.
+ */
 static void json_of_any_size_becomes_the_payload(void **state) {
     static const size_t sizes[] = {0, 1, 1000, 1021, 1022, 1023, 1024, 1025, 5000};
     static char value[5003], text[sizeof(value) + 100];

@@ -173,10 +173,11 @@ static void a_replacement_may_stop_anywhere(void **state) {
         snprintf(witness, sizeof witness, "%s/witness", keys.directory);
         size_t size = read_file(path, former, sizeof former);
         assert_int_equal(link(path, witness), 0);
-        /* The new file is not renamed yet, but the old one has its second link. */
+        /* Steps 0 to 3 are states that a crash can leave. Step 0: the old keyring has a second link, and the new file
+         * is not renamed yet. */
         if (step == 0) assert_int_equal(link(path, old), 0);
         if (step == 1) assert_int_equal(rename(path, new), 0), assert_int_equal(link(new, path), 0);
-        if (step >= 2) { /* from step 2 on, the new file is renamed, but the former one is not overwritten yet */
+        if (step >= 2) { /* steps 2 and 3: the new file is renamed, but the old one is not overwritten yet */
             assert_int_equal(keyring_destroy(keys.keyring, &id, 1), 0);
             int fd = open(old, O_CREAT | O_WRONLY, 0600);
             assert_int_equal(write(fd, former, size), (ssize_t)size);
@@ -188,7 +189,7 @@ static void a_replacement_may_stop_anywhere(void **state) {
         assert_int_equal(access(new, F_OK), -1);
         assert_int_equal(stream_of(&keys, 77, stream), step < 2);
         assert_true(stream_of(&keys, 78, stream));
-        if (step < 2) { /* up to step 1 the former keyring was still in use, so it is unchanged */
+        if (step < 2) { /* in steps 0 and 1 the old keyring was still in use, so it must be unchanged */
             assert_int_equal(read_file(witness, bytes, sizeof bytes), size);
             assert_memory_equal(bytes, former, size);
         }

@@ -95,7 +95,7 @@ static void nobody_is_no_holder(void **state) { /* TRUE-1 */
     assert_false(lane_state_admits(&lane, ANNA + 1));
     assert_false(lane_state_admits(&lane, 0));
     assert_false(lane_state_admits(&empty, ANNA));
-    assert_false(lane_state_admits(&empty, 0)); /* a lane that belongs to no session admits none */
+    assert_false(lane_state_admits(&empty, 0)); /* a lane without a session admits no connection */
     assert_false(lane_state_up(&empty, 0, PIPE, &former));
     assert_int_equal(empty.connection, 0);
 }

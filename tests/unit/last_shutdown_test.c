@@ -98,7 +98,8 @@ static void a_stop_and_its_seal(void **state) {
     append(f, FRAME_SEAL, NULL, 0);
     assert_int_equal(before(f, 0), TARRY__EPOCH_PUT__BEFORE__STOPPED);
     assert_int_equal(before(f, log_end(f->log)),
-                     TARRY__EPOCH_PUT__BEFORE__STOPPED); /* found, although the index has absorbed everything */
+                     TARRY__EPOCH_PUT__BEFORE__STOPPED); /* the record of the last stop is found in the log, although
+                                                            the index has absorbed all frames */
     append_fact(f, TARRY__RECORD__FACT_PRODUCER_END, 1);
     append(f, FRAME_SEAL, NULL, 0);
     assert_int_equal(before(f, 0), TARRY__EPOCH_PUT__BEFORE__BROKEN_OFF);

@@ -1,6 +1,6 @@
-/* leader_clock_test.c: a follower's estimate of its leader's clock (TIME-1). The stored estimate is never ahead of that
- * clock, however long replies are in flight, whichever leader follows, and however the BOOTTIMEs of the hosts drift. It
- * is written rarely. */
+/* leader_clock_test.c: a follower's estimate of its leader's clock (TIME-1). The stored estimate must never be ahead of
+ * the leader's clock. That holds for slow replies, after a change of the leader, and if the BOOTTIMEs of the hosts
+ * drift apart. It is written rarely. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -30,7 +30,7 @@ static ProtobufCBinaryData bytes_of(uint8_t *data) {
     return (ProtobufCBinaryData){MEMBER_ID_SIZE, data};
 }
 
-/* Begins with a leader of epoch 3 whose follower counts and has everything. */
+/* Begins with a leader of epoch 3. Its follower is in sync and has every frame. */
 static int begin(void **state) {
     static struct fx fx;
     fx = (struct fx){.pair = {.self = 0, .other = 1, .role = PAIR_LEADING, .epoch = 3, .counted = true, .stamp = 5}};
@@ -101,7 +101,8 @@ static void a_stranger_is_refused_for_good(void **state) { /* F-29 */
         if (what == 3) fx->follow.node = 0;
         if (what == 4) fx->follow.member.len--;
         if (what == 5) fx->follow.member = bytes_of(fx->self);
-        fx->follow.probes = true; /* a probe from an unknown node does not count as a sign of life either */
+        fx->follow.probes =
+            true; /* even a probe from an unknown node is refused, and is no sign of the follower's life */
         struct admission admission = admit(fx);
         assert_int_equal(admission.kind, ADMISSION_REFUSE);
         assert_non_null(admission.sentence);
@@ -289,7 +290,7 @@ static void a_follower_that_asks_and_stores_nothing_is_given_up(void **state) {
     assert_false(is_near(fx, END + 100, 2700));
     assert_true(is_near(fx, END + 101, 2700)); /* the follower has stored more frames */
     fx->follow.end = fx->half.written;
-    assert_true(ask(fx, 2800 * MS)); /* the follower was late, but it has everything, so it counts again at once */
+    assert_true(ask(fx, 2800 * MS)); /* the follower has every frame now, so it is waited for again at once */
     assert_false(leader_half_give_up(&fx->half));
     assert_true(is_near(fx, fx->half.written, 2800));
     fx->pair.counted = false;
@@ -328,7 +329,8 @@ static void a_follower_that_comes_no_nearer_is_waited_for_in_the_end(void **stat
     assert_false(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS - 1));
     assert_true(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS));
     assert_false(
-        is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS)); /* the follower gets a new time limit after that */
+        is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS)); /* when the time limit has passed once, a new one begins,
+                                                                  twice as long as the wait so far */
     assert_true(is_near(fx, END, 1000 + 4 * LEADER_NEAR_PATIENCE_MS));
 }
 
@@ -337,7 +339,8 @@ static void more_syncs_than_are_known_are_waited_for_last(void **state) { /* R5 
     for (unsigned i = 1; i <= LEADER_SYNCS_KNOWN + 1; i++) leader_half_written(&fx->half, END + i);
     uint64_t doublings = 1;
     while (LEADER_NEAR_SYNCS << (doublings - 1) < LEADER_SYNCS_KNOWN) doublings++;
-    assert_false(is_near(fx, END, 1000)); /* the first of these syncs is forgotten */
+    assert_false(
+        is_near(fx, END, 1000)); /* the leader remembers only LEADER_SYNCS_KNOWN syncs, so the oldest is missing */
     assert_false(is_near(fx, END, 1000 + doublings * LEADER_NEAR_PATIENCE_MS - 1));
     assert_true(is_near(fx, END, 1000 + doublings * LEADER_NEAR_PATIENCE_MS));
 }

@@ -1,5 +1,5 @@
-/* list_page_test.c: a list reads the index until its result page is full, or LIST_READS_MAX pieces were read. The page
- * is never empty only because the first piece has no match. */
+/* list_page_test.c: to fill a result page, a list reads pieces of the index until the page is full or LIST_READS_MAX
+ * pieces were read. If the first piece has no match, the list reads the next one. */
 #include "core_alone.h"
 #include "engine_request.h"
 #include "state.h"

@@ -143,7 +143,7 @@ static void another_history_is_not_taken(void **state) { /* R2 */
     assert_int_equal(log_sync(two->leader.log), 0);
     assert_int_equal(log_serve(two->leader.log, log_end(two->follower.log), UINT64_MAX, 4096, &two->bytes), 0);
     must_not_fit(two, two->bytes.data, two->bytes.size, 3, 0, "chain");
-    /* The epoch that the follower has in its log is older than the leader's, too. */
+    /* The two histories also differ in epochs: the follower's last epoch is older than the leader's. */
     two->epoch = 4;
     two_append(two, &two->follower, 50, 0);
     two->epoch = 3;
@@ -197,7 +197,7 @@ static void points_are_found_wherever_a_frame_ends(void **state) {
     assert_int_equal(point.steady_ns, two->time_ns);
     assert_int_equal(log_point(two->leader.log, 0, &point), LOG_RETIRED);
     assert_int_equal(log_point(two->leader.log, UINT64_MAX - 7, &point), LOG_END);
-    /* Without anything in the cache, the point is read from the segment's header. */
+    /* The log is opened again, so its cache is empty. The point is then read from the header of the oldest segment. */
     struct log_segment oldest;
     assert_true(log_oldest(two->leader.log, end, &oldest));
     assert_int_equal(log_retire(two->leader.log, oldest.base), 0);
@@ -237,7 +237,8 @@ static void epochs_are_listed_with_where_they_begin(void **state) {
         struct log_segment oldest;
         if (!log_oldest(two->leader.log, UINT64_MAX, &oldest)) break;
         assert_int_equal(log_retire(two->leader.log, oldest.base), 0);
-        /* The epoch of the last frame before the oldest segment counts, although no frame of that epoch is left. */
+        /* The log still knows the epoch of the last frame before its oldest segment, although it has no frame of this
+         * epoch any more. */
         while (kept_from < 39 && starts[kept_from + 1] < oldest.end) kept_from++;
     }
 }
@@ -349,7 +350,8 @@ static void a_pair_claims_what_both_have(void **state) { /* LOG-5 */
     uint64_t second = two_append(two, &two->leader, 100, 0);
     assert_int_equal(log_sync(two->leader.log), 0);
     assert_int_equal(synced_to_of_last(&two->leader, second), first);
-    /* With a limited claim, the follower writes both frames without a sync between them. */
+    /* The leader's frames claim only `first` as synced. So the follower may write both frames without a sync between
+     * them. */
     uint64_t syncs = two->follower.model->datasyncs;
     assert_int_equal(two_follow_once(two, 1), 0);
     assert_int_equal(two->follower.model->datasyncs, syncs);

@@ -167,7 +167,8 @@ static void readers_see_no_frame_that_was_cut(void **state) {
     assert_int_equal(log_cursor_open(&cursor, two->follower.log, LOG_POSITION_FIRST, true), 0);
     assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), 0);
     assert_int_equal(log_point(two->follower.log, end, &point), 0);
-    /* The test is repeated, because after a few cuts a new file gets a descriptor number that was used before. */
+    /* The cut is repeated, because after a few cuts a new file gets the same descriptor number as an old one. The log's
+     * cache must not confuse the two files. */
     for (uint32_t cuts = 1; cuts < 5; cuts++) {
         for (uint32_t i = 0; i < cuts; i++) {
             assert_int_equal(cut(two, &aside, second, 0), 0);
@@ -275,7 +276,7 @@ static void a_damaged_tail_is_told(void **state) {
     struct model_file *file = model_lookup(two->follower.model, aside.tail.name);
     for (uint64_t i = 0; i < file->cached_size; i += 11) {
         if (i >= 4096 && (i - 4096) % 8 == FRAME_FLAGS_OFFSET)
-            continue; /* skipped, because the byte may have a frame's erased flag, which may be set later */
+            continue; /* this byte may be a frame's flags, of which the flag "erased" may change without damage */
         file->cached[i] ^= 1;
         int result = quarantine_open(&log, &aside.quarantine, &aside.tail, &recovery, message, sizeof(message));
         if (result == 0) fail_msg("byte %" PRIu64 " is not missed", i);

@@ -16,7 +16,7 @@ static struct { /* the call that fails */
     bool of_memory;
     uint64_t left; /* number of calls up to the failing one; 0: no call fails */
     bool met;
-    unsigned inside; /* above 0: inside the model disk; its own allocations are not counted */
+    unsigned inside; /* above 0: the model disk is running, and its own allocations must not fail */
 } plan;
 
 static bool strikes(bool of_memory) {
@@ -188,8 +188,8 @@ static int live(struct fx *f) {
     return error;
 }
 
-/* Lets the n-th call fail while a log is used that was used `lives` times before. Returns false if there were fewer
- * than n calls. */
+/* Lets call number `n` fail while a log is used. Before that, the log is used `lives` times without a failure. Returns
+ * false if there were fewer than `n` calls. */
 static bool try(bool of_memory, unsigned lives, uint64_t n) {
     struct fx *f = fx_new();
     for (unsigned i = 0; i < lives; i++) {
@@ -236,7 +236,7 @@ static void a_header_that_makes_no_sense_is_refused(void **state) {
         uint64_t value;
         const char *says;
     } cases[] = {
-        {12, 4, 100, "has an invalid header"}, /* field: size of the header, with an invalid value */
+        {12, 4, 100, "has an invalid header"}, /* size of the header, with an invalid value */
         {72, 8, 1, NULL},                      /* field: a time, for which any value is accepted */
         {16, 8, 8, "has an invalid header"},   /* field: base, with a value below the first position */
         {16, 8, LOG_POSITION_FIRST + 1, "has an invalid header"},

@@ -134,7 +134,7 @@ static void a_failed_write_poisons_the_batch(void **state) { /* F-3 */
     assert_int_equal(log_write(f->log), -ENOSPC);
     poisoned(f, -ENOSPC);
     close_log(f);
-    open_log(f); /* opened without error, because the part that was written had never been acknowledged */
+    open_log(f); /* the log opens, because the written part of the segment was never acknowledged */
     assert_true(f->recovery.end >= LOG_POSITION_FIRST);
 }
 
@@ -207,7 +207,8 @@ static void every_failing_call_while_opening_is_reported(void **state) { /* F-14
         if (result == 0) {
             assert_int_equal(f->recovery.end, bases[2] + frame_size(3000, 0) + FRAME_HEADER_SIZE);
             tear_down((void **)&f);
-            assert_int_equal(n, 6); /* five calls can fail: delete, zero, write again, sync, sync the directory */
+            assert_int_equal(n, 6); /* five calls can fail: deletion, write of zeros, write of the contents, sync of the
+                                       file, sync of the directory */
             return;
         }
         assert_int_equal(result, -EIO);
@@ -356,7 +357,8 @@ static void a_claim_is_found_wherever_it_lies(void **state) { /* LOG-5, F-1 */
     }
 }
 
-/* A client's payload may look like a frame. Inside of a torn frame with a valid header, it proves nothing. */
+/* A client's payload may look like a frame. If it is inside a torn frame with a valid header, the log must not take the
+ * payload for a frame. */
 static void a_payload_that_looks_like_a_frame_proves_nothing(void **state) { /* F-1 */
     struct fixture *f = *state;
     open_log(f);

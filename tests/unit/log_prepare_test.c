@@ -1,5 +1,5 @@
-/* log_prepare_test.c: which thread may open the next segment and when; which segments a pin protects; which descriptors
- * a start keeps open. */
+/* log_prepare_test.c: which thread opens the next segment, and when; which segments cannot be retired because they are
+ * pinned; which descriptors stay open after a start. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -137,7 +137,7 @@ static void what_is_pinned_is_not_retired(void **state) {
     assert_int_equal(log_pin(f->log), oldest.base);
     assert_false(log_oldest(f->log, log_end(f->log), &again));
     assert_int_equal(log_retire(f->log, oldest.base),
-                     LOG_PINNED); /* refused, although a thread that checked before the pin may still try it */
+                     LOG_PINNED); /* a thread that chose the segment before it was pinned may still try to retire it */
     log_unpin(f->log);
     assert_int_equal(log_retire(f->log, oldest.base), LOG_PINNED);
     assert_int_equal(log_start(f->log), oldest.base);

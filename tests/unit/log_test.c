@@ -227,8 +227,7 @@ static void segments_follow_one_another(void **state) {
 static void a_large_frame_gets_a_segment_of_its_own(void **state) {
     struct fixture *f = *state;
     open_log(f, 0);
-    append(f, 100000,
-           50000); /* does not fit into the first segment, which is empty and so is replaced by a larger one */
+    append(f, 100000, 50000); /* the frame does not fit into the empty first segment, so a larger segment replaces it */
     append(f, 10, 0);
     append(f, FRAME_BODY_SIZE_MAX, FRAME_BLOB_SIZE_MAX);
     append(f, 10, 0);
@@ -430,7 +429,7 @@ static void the_next_segment_is_ready_before_it_is_needed(void **state) {
     append(f, 20000, 0);
     assert_int_equal(log_sync(f->log), 0);
     log_stats(f->log, &stats);
-    assert_true(stats.reserved < 64 << 10); /* small, because no second segment is prepared yet for a small log */
+    assert_true(stats.reserved < 64 << 10); /* few reserved bytes, because a small log prepares no second segment */
     append(f, 20000, 0);
     assert_int_equal(log_sync(f->log), 0);
     for (int i = 0; i < PREPARING_POLLS && stats.reserved < 64 << 10; i++) {
@@ -452,7 +451,7 @@ static void the_next_segment_is_ready_before_it_is_needed(void **state) {
 }
 
 static _Atomic int allocations_to_fail;
-static _Atomic uint64_t pause_ms; /* longest pause that the preparing thread began */
+static _Atomic uint64_t pause_ms; /* longest time in ms for which the preparing thread began to wait */
 
 int __real_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until);
 int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until);
@@ -498,7 +497,7 @@ static void preparing_is_tried_again(void **state) {
     }
     assert_int_equal(stats.prepare_error, 0);
     atomic_store(&allocations_to_fail, 1000);
-    append(f, 40000, 0); /* uses the prepared segment, and requests the next one */
+    append(f, 40000, 0); /* fills the prepared segment, so that the next one is needed */
     assert_int_equal(log_sync(f->log), 0);
     do log_stats(f->log, &stats);
     while (stats.prepare_error == 0);

@@ -51,7 +51,7 @@ static void what_is_too_long_is_cut_whole(void **state) {
     assert_string_equal(quoted + strlen(quoted) - 5, "\\x0a\"");
 }
 
-/* A try does not count if the clock's second changed meanwhile. */
+/* The limit counts lines per second of the clock. A try is repeated if a new second began meanwhile. */
 static void so_many_lines_a_second_and_no_more(void **state) {
     struct logfmt_limit limit;
     unsigned allowed;

@@ -99,8 +99,8 @@ static void the_brokers_own_page_is_where_host_leads(void **state) { /* F-23 */
     assert_false(origin_is_own("http://127.0.0.1", false, "127.0.0.1:7272", true, ""));
     assert_false(origin_is_own("null", false, "null", true, ""));
     assert_false(origin_is_own("http://", false, "", true, ""));
-    /* An attacker can make a host name lead to this machine. Web pages from that host are refused, also over a network
-     * where no token is required. */
+    /* An attacker's host name can resolve to this machine's address. A web page from that host is refused, even in a
+     * network where clients need no token. */
     assert_false(origin_is_own("http://evil.example:7272", false, "evil.example:7272", false, ""));
     assert_true(origin_is_own("http://evil.example:7272", false, "evil.example:7272", true, ""));
     assert_true(origin_is_own("http://b.example", false, "b.example", false, "https://b.example:1"));

@@ -1,6 +1,6 @@
-/* missed_redactions_test.c: when a follower begins with a snapshot, it also gets the redactions that were recorded in
- * the skipped part, after those that are still to be carried out (broker/shell/pair/missed_redactions.h). The leader is
- * a fake. */
+/* missed_redactions_test.c: a follower that begins with a snapshot skips a part of the log. It must get the redactions
+ * that were recorded in this part, after those that were pending before (broker/shell/pair/missed_redactions.h). The
+ * leader is a fake. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,8 @@
 struct page {
     bool is_lost; /* true: the request gets no reply */
     Tarry__Code code;
-    /* `frame` of each redaction, up to a 0. All redactions are in one frame together with another record. */
+    /* Field `frame` of each redaction in the reply; 0 ends the list. All redactions are in one frame, together with
+     * another record. */
     uint64_t redactions[4];
     uint64_t next;
     bool end;

@@ -34,7 +34,7 @@ struct fx {
     uint64_t waited_for;
     size_t waits;
     uint64_t erasures;
-    uint64_t erase_at; /* position of the content that is erased once during the wait; 0: none */
+    uint64_t erase_at; /* position of a content that is erased during the first wait for durability; 0: none */
     size_t reads;      /* number of reads of the log */
     size_t bytes;      /* number of bytes read */
     uint64_t expected; /* id of the task that must be prefetched next */
@@ -314,7 +314,7 @@ static void what_lies_together_is_read_at_once(void **state) {
     end(&f);
 }
 
-/* One read returns at most OUTGOING_SPAN_MAX bytes. The next content has that size, or just fits into the read. */
+/* One read returns at most OUTGOING_SPAN_MAX bytes. Both contents together have this size, or a byte more. */
 static void what_is_too_large_together_is_read_alone(void **state) {
     for (uint32_t more = 0; more < 2; more++) {
         struct fx f;
@@ -444,7 +444,7 @@ static void a_recorded_answer_that_rotted_is_not_given(void **state) {
     end(&f);
 }
 
-/* A follower that counts never confirmed the position, and the broker stops (LOG-1). */
+/* The in-sync follower has not confirmed the position when the broker stops, so nothing may leave (LOG-1). */
 static void what_is_never_confirmed_does_not_leave(void **state) {
     struct fx f;
     begin(&f);

@@ -40,7 +40,7 @@ static int set_up(void **state) {
                                           .disk = &one->model->disk,
                                           .signed_to = &fx->signed_to};
     fx->node->digests.expected.position =
-        fx->ends[FRAMES - 1]; /* expected from the start; the cut must drop it, because it removes this position */
+        fx->ends[FRAMES - 1]; /* the cut removes this position, so it must also clear `expected` */
     pthread_mutex_init(&fx->node->mutex, NULL);
     *state = fx;
     return 0;
@@ -150,8 +150,8 @@ static const Tarry__Follow *ask(struct fx *fx) {
     return asked->follow;
 }
 
-/* The beginnings of the epochs are read once for each end of the log, because that may take longer than a request may
- * wait. */
+/* The node reads the beginnings of its log's epochs again only if the log's end has changed. Reading may take longer
+ * than a request may wait. */
 static void where_its_epochs_began_is_read_once_and_told(void **state) { /* R8 */
     struct fx *fx = *state;
     struct one *one = &fx->two->follower;

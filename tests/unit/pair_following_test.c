@@ -60,7 +60,7 @@ static void who_hears_nothing_asks_the_same_question(void **state) { /* F-16 */
     const struct pair_message next = step(&pair, (struct pair_event){.kind = PAIR_ANSWERED, .message = slow});
     assert_int_equal(next.serial, serial + 1);
     assert_int_equal(next.stamp, 1);
-    assert_false(pair_takes(&pair, &slow)); /* not taken, because the reply belongs to an older request (R8) */
+    assert_false(pair_takes(&pair, &slow)); /* the rules ignore a reply to an older request (R8) */
 }
 
 static void what_has_changed_here_is_another_question(void **state) { /* F-16, R8 */
@@ -98,7 +98,7 @@ static void a_former_leader_that_lacks_what_was_acknowledged_does_not_lead_again
         pair_step(&pair, &read, &out);
         assert_int_equal(out.count, 1);
         assert_int_equal(out.items[0].kind,
-                         /* A node whose log is complete fences the earlier epoch. */
+                         /* If its log is complete, the node fences the earlier epoch (refuses it from now on). */
                          lacks ? PAIR_END : PAIR_WRITE_STATE);
         assert_int_equal(pair.role, lacks ? PAIR_ENDED : PAIR_FENCING);
     }

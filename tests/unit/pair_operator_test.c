@@ -36,7 +36,7 @@ static struct pair claiming(void) {
     struct pair_event noted = {.kind = PAIR_STATE_WRITTEN, .end = END};
     pair_step(&pair, &noted, &out);
     assert_int_equal(pair.role, PAIR_CANDIDATE);
-    assert_int_equal(pair.epoch, 3); /* 3, because node 1 uses odd epochs, and epoch 2 is promised already */
+    assert_int_equal(pair.epoch, 3); /* node 1 claims odd epochs only, and epoch 2 is already promised */
     return pair;
 }
 
@@ -83,8 +83,8 @@ static void an_answer_to_an_older_question_counts_for_nothing(void **state) {
     assert_int_equal(pair.role, PAIR_CANDIDATE);
 }
 
-/* Without a coordinator there is no record. A node that stored a promise as a record's epoch would later refuse the
- * first record that it reads as out of date. */
+/* Without a coordinator there is no record. If the node stored a promised epoch as the record's epoch, it would later
+ * refuse the first record that it reads as out of date. */
 static void a_promise_notes_no_record(void **state) {
     struct pair pair = claiming();
     struct pair_effects out = {0};
@@ -126,8 +126,8 @@ static void a_leader_that_hears_nothing_asks_which_epoch_the_other_leads(void **
     }
 }
 
-/* A leader learns of a later epoch from another leader's reply or request, or from a node that does not lead but has
- * served alone. It ignores the latter if it has served alone itself. */
+/* A leader ends if it learns of a later epoch from another leader. It also ends if a node that does not lead, but has
+ * served alone, reports the later epoch. If the leader has served alone itself, it ignores such a node. */
 static void a_leader_ends_that_hears_of_a_later_epoch(void **state) { /* F-24 */
     for (int is_alone = 0; is_alone < 2; is_alone++) {
         struct pair pair = leading(is_alone);
@@ -172,8 +172,8 @@ static void a_word_waits_for_the_other_nodes_answer(void **state) { /* F-24 */
     }
 }
 
-/* A repeated command keeps its question: the shell's timeout of an answer would begin again with each new question, and
- * an operator who repeats the command sooner than that would wait for ever (pair history 320044664). */
+/* A repeated command keeps its question. With each new question, the shell's timeout would start again. An operator who
+ * repeats the command sooner than that would wait for ever (pair history 320044664). */
 static void a_repeated_word_keeps_its_question(void **state) { /* F-24 */
     const enum pair_word words[] = {PAIR_ASSERT, PAIR_ASSERT, PAIR_SOLO};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {

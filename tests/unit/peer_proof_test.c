@@ -84,8 +84,7 @@ static void what_is_cut_short_or_went_on_is_not_proved(void **state) {
     ask(&requester, request);
     for (size_t size = 0; size < REQUEST_SIZE; size++) {
         uint8_t *exact = malloc(
-            size > 0 ? size
-                     : 1); /* the message is copied to a block of its own, so that ASan detects a read before it */
+            size > 0 ? size : 1); /* the message gets its own block, so that ASan finds a read before its beginning */
         memcpy(exact, request + REQUEST_SIZE - size, size);
         assert_int_not_equal(peer_check_request(&own, exact, size, nonce), PEER_RIGHT);
         assert_int_not_equal(peer_check_request(&own, request, size, nonce), PEER_RIGHT);

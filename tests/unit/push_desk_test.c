@@ -166,7 +166,7 @@ static void a_slow_receiver_of_large_tasks_leaves_room(void **state) {
     assert_true(asks(same_host) > 0);
     assert_true(fill(same_host, MIB) > 0);
     assert_in_range(slow->host->held_bytes, MIB, PUSH_BYTES_MAX * 2 / 3 + MIB);
-    assert_true(fill(other, 1000) >= 32000); /* the other queue still gets as many bytes as it may have in requests */
+    assert_true(fill(other, 1000) >= 32000); /* the other queue's requests still get their share of PUSH_BYTES_MAX */
     finish(&f);
 }
 

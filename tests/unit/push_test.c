@@ -217,7 +217,7 @@ static void what_is_allowed_is_let_through(void **state) {
     assert_null(problem_of("10.1.255.255", &allowed));
     assert_non_null(problem_of("10.2.0.0", &allowed));
     assert_null(problem_of("::ffff:10.1.2.3",
-                           &allowed)); /* refused like 10.1.2.3 itself, of which this is the IPv4-mapped IPv6 address */
+                           &allowed)); /* allowed like 10.1.2.3, which this is as an IPv4-mapped IPv6 address */
     assert_null(problem_of("64:ff9b::10.1.2.3", &allowed));
     assert_null(problem_of("fd12::1", &allowed));
     assert_non_null(problem_of("fc12::1", &allowed));

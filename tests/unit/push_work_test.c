@@ -172,8 +172,8 @@ static void what_was_refused_is_told_again(void **state) {
     assert_int_equal(desk.owned, 0);
 }
 
-/* After a failed hand-over or an unconfirmed commit, this node may become the leader again before the leases end.
- * Sending a decision again is harmless, because it has the lease's token. */
+/* A decision whose outcome is unknown is sent again until its lease ends. After a failed hand-over, this node may
+ * become the leader again. A repeated decision is harmless, because it has the lease's token. */
 static void unknown_outcomes_are_told_again_until_the_lease_is_over(void **state) {
     static const Tarry__Code unknown[] = {TARRY__CODE__NOT_PRIMARY, TARRY__CODE__FAILED};
     struct fx f;

@@ -10,15 +10,15 @@
 #define CONTENT_SIZE 200u
 #define BLOB_SIZE (BLOB_SALT_SIZE + CONTENT_SIZE)
 
-/* Tasks of the tail, one in each frame. The tail made the queue `made-there`, under a number that the log has given to
- * another queue. */
+/* Tasks of the tail, one in each frame. Before the cut, the log created the queue `made-there`. Now the log uses that
+ * queue's number for another queue. */
 enum { KEYED, PLAIN, OTHER_KEY, OTHER_QUEUE, PLAIN_AGAIN, TASKS };
 #define QUEUE 3u
 #define QUEUE_MADE_THERE 7u
 static const struct {
     uint32_t queue;
     const char *key;
-    int same_as; /* index of the task whose content this one shares; its own index: none */
+    int same_as; /* index of the task whose content this task has too; the task's own index: a unique content */
 } tasks[TASKS] = {
     [KEYED] = {QUEUE, "order-1", KEYED},         [PLAIN] = {QUEUE, "", PLAIN},
     [OTHER_KEY] = {QUEUE, "order-2", OTHER_KEY}, [OTHER_QUEUE] = {QUEUE_MADE_THERE, "order-1", OTHER_QUEUE},
@@ -137,7 +137,7 @@ static size_t check(struct life *life) {
     if (quarantine_open(&log, &life->quarantine, &life->tail, &recovery, message, sizeof message) != 0)
         fail_msg("%s", message);
     MUST(recovery.end == life->tail.end && log_cursor_open(&cursor, log, recovery.start, true) == 0);
-    MUST(log_cursor_next(cursor, recovery.end, &view) == 0); /* skips the record that creates the queue */
+    MUST(log_cursor_next(cursor, recovery.end, &view) == 0); /* reads and ignores the record that creates the queue */
     for (size_t i = 0; i < TASKS; i++) {
         MUST(log_cursor_next(cursor, recovery.end, &view) == 0 && view.header.blob_size == BLOB_SIZE);
         bool is_same = memcmp(view.blob, life->blobs[i], BLOB_SIZE) == 0;
@@ -162,8 +162,7 @@ static void what_is_meant_goes_and_the_rest_stays(void **state) {
     assert_int_equal(check(&life), 1);
     assert_false(tail_has(&life, KEYED));
     assert_true(tail_has(&life, PLAIN));
-    assert_int_equal(erase(&life, true, &count),
-                     0); /* erases also by the second redaction, which selects tasks by their content */
+    assert_int_equal(erase(&life, true, &count), 0); /* now with the second redaction, which selects tasks by content */
     assert_int_equal(count, 2);
     assert_int_equal(check(&life), 3);
     assert_false(tail_has(&life, PLAIN));

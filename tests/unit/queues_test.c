@@ -1,5 +1,5 @@
-/* queues_test.c: the queues between the shell's threads (broker/shell/queues): the number of batches in flight, that
- * the core is nudged when a batch is free again, and that a reused batch is empty. */
+/* queues_test.c: the queues between the shell's threads (broker/shell/queues). The number of batches in flight is
+ * limited. The core is woken when a batch is free again. A reused batch is empty. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -123,7 +123,8 @@ static void a_batch_that_comes_again_is_the_last_of_the_sender(void **state) {
     assert_ptr_equal(sender.last, &taken[0]->next_out);
 }
 
-/* The authorizer's times begin at 1 ms. A try during which the clock advanced does not count. */
+/* The authorizer counts time from 1 ms, so it notes BOOTTIME plus 1 ms. The test repeats the try if the clock advanced
+ * during it. */
 static void a_refusal_is_as_long_ago_as_it_was_noted(void **state) {
     const uint64_t ago_ms = 700;
     struct refusals_told told = {.is_offered = true, .count = 1};

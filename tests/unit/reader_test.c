@@ -111,7 +111,7 @@ static void all_requests_together_read_so_much(void **state) {
     struct engine_request requests[4];
     struct arena arenas[4];
     assert_int_equal(reads(&requests[0], &arenas[0], 800), TARRY__CODE__OK);
-    /* The request that reaches the limit may exceed it. */
+    /* A request may begin while the limit is not reached, so the last one may exceed the limit. */
     assert_int_equal(reads(&requests[1], &arenas[1], 800), TARRY__CODE__OK);
     assert_int_equal(reads(&requests[2], &arenas[2], 16), TARRY__CODE__BUSY);
     end(&requests[0]);

@@ -86,7 +86,8 @@ static void remove_place(const char *directory) {
     }
 }
 
-/* In an earlier version, such a node named itself to clients as the primary until it had read the record. */
+/* A node's claim is refused because another node was faster. In an earlier version, the node still named itself to
+ * clients as the primary until it had read the record. */
 static void who_was_slower_does_not_take_its_own_claim_for_the_record(void **state) {
     char directory[64], url[128], message[COORDINATOR_MESSAGE_SIZE];
     struct record_client first, second;

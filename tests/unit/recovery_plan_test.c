@@ -203,7 +203,7 @@ static void what_makes_no_sense_is_refused_with_its_place(void **state) { /* LOG
     recovery_frame_read(&plan, NULL, 0, &header, NULL); /* the frame cannot be unpacked */
     assert_int_equal(plan.error, LOG_DAMAGED);
     plan = restored((struct recovery_options){0});
-    recovery_frame_read(&plan, NULL, LOG_END, NULL, NULL); /* the frames end too early */
+    recovery_frame_read(&plan, NULL, LOG_END, NULL, NULL); /* the log ends before the replay has reached its target */
     assert_int_equal(plan.refusal, RECOVERY_REPLAY_IMPOSSIBLE);
     plan = replayed();
     recovery_executed(&plan, -EIO);

@@ -99,7 +99,8 @@ static void nobody_waits_for_ever_beside_others_that_are_never_quiet(void **stat
 static void a_new_one_has_the_row_of_who_was_told_longest_ago(void **state) {
     (void)state;
     char peer[32];
-    for (unsigned i = 0; i < REFUSALS_ROWS; i++) { /* each address is due a little later than the one before */
+    for (unsigned i = 0; i < REFUSALS_ROWS;
+         i++) { /* the refusals of each address are to be reported a little later than those of the address before */
         snprintf(peer, sizeof(peer), "10.0.0.%u:9", i);
         knock(peer, BEGIN_MS + i);
         while (refusals_take(&refusals, BEGIN_MS + i, false, told) == 0) refusals.window_ms = 0;

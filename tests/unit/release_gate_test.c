@@ -64,7 +64,7 @@ static void no_confirmation_is_wanted_of_what_is_not_reached(void **state) { /* 
     release_gate_confirm(&gate, 6);
     release_gate_enter(&gate, &asked);
     assert_false(release_gate_wants_confirmation(&gate));
-    release_gate_confirm(&gate, UINT64_MAX); /* UINT64_MAX means that the other node does not count any more */
+    release_gate_confirm(&gate, UINT64_MAX); /* confirms all questions, because the follower is not in sync any more */
     assert_null(release_gate_next(&gate));
     release_gate_reach(&gate, START + 100);
     assert_ptr_equal(release_gate_next(&gate), &asked);

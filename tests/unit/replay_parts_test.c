@@ -130,7 +130,7 @@ static void purge_of(struct stage *stage, struct life *lives, size_t count) {
     for (size_t i = 0; i < count; i++) assert_true(lives[i].twin->ended);
 }
 
-/* Left out in builds with sanitizers, whose allocator has no counter, and which find leaks by themselves. */
+/* This test is not built with sanitizers: their allocator has no counter, and they find leaks by themselves. */
 static void what_a_purge_has_looked_at_is_given_back(void **state) {
     enum { TASKS = 3000 };
     struct life *lives = calloc(TASKS, sizeof *lives);

@@ -10,7 +10,8 @@
 #include "../random.h"
 #include "tables.h"
 
-#define IDS 3000u /* number of ids; few, so that probe sequences are long and meet gaps */
+/* Number of different ids: few, so that the table's probe sequences are long and contain removed entries. */
+#define IDS 3000u
 #define STEPS 60000u
 
 static void count_value(void *argument, void *value) {

@@ -29,7 +29,7 @@ static const char *const reaches[] = {
 struct entry {
     unsigned number;
     const char *message;
-    const char *const *kind; /* name in `classes` or `targets` */
+    const char *const *kind; /* name of the request's kind: a string of `classes` or `targets` */
     const char *text;
 };
 

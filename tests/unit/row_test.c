@@ -108,7 +108,7 @@ static void the_hash_sees_every_field(void **state) {
         make_row(&random, &made);
         made.row.key_size |= 1, made.row.reason_size |= 1,
             made.row.serial_size |=
-            3;                   /* has its two lowest bits set, so that flipping one of them makes the size smaller */
+            3;                   /* sets the two lowest bits, so that flipping one of them makes the size smaller */
         made.row.has_own = true; /* without has_own, the hash does not include the task's own settings, which are 0 */
         uint64_t hash = row_hash(&made.row);
         assert_int_not_equal(hash, 0);
@@ -230,7 +230,7 @@ static void a_damaged_task_is_refused(void **state) { /* F-8, LOG-3 */
     REFUSED(queue, 0);
     REFUSED(queue, QUEUE_PLACES + 1);
     REFUSED(priority, PRIORITY_COUNT);
-    REFUSED(priority, 256); /* refused, because 256 would be truncated to 0 */
+    REFUSED(priority, 256); /* 256 is refused; truncated to a byte it would be 0 */
     REFUSED(time_base, (Tarry__Task__Base)2);
     REFUSED(time_base, (Tarry__Task__Base)-1);
     REFUSED(state, (Tarry__Task__State)3);

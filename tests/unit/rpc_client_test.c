@@ -290,7 +290,7 @@ static void a_newer_request_replaces_the_current_one(void **state) {
 static void a_half_sent_request_ends_its_connection(void **state) {
     struct fixture *f = *state;
     uint8_t id[ID_SIZE];
-    const size_t large = 64u << 20; /* more bytes than the buffers of both sockets hold */
+    const size_t large = 64u << 20; /* more than the buffers of both sockets can hold */
     ask(f, "large", large, LONG_MS);
     let_in(f);
     uint8_t byte;

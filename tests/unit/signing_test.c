@@ -199,7 +199,8 @@ static void heads_are_kept(void **state) {
     assert_int_equal(head.number, 2);
 }
 
-/* Whatever a power cut leaves of the last head, that entry is not accepted, and the next head replaces it. */
+/* A power cut may leave a part of the last signed head. The file's reader must not accept this entry, and the next head
+ * replaces it. */
 static void a_torn_head_is_written_over(void **state) {
     struct place *place = *state;
     append(place, 1);

@@ -77,15 +77,15 @@ static void a_leader_whose_process_is_gone_is_not_waited_for(void **state) { /* 
     struct silence silence = {0};
     silence_heard(&silence, &pair, &times, START);
     assert_true(silence_is_gone(&silence, &pair, false, START + MS));
-    /* false, because the pair's rules already know that the node is gone. */
+    /* The second call returns false, because the first one has reported that the node is gone. */
     assert_false(silence_is_gone(&silence, &pair, false, START + 2 * MS));
     assert_true(silence_is_gone(&silence, &pair, false, START + MS + SILENCE_REMIND_NS));
     for (int what = 0; what < 4; what++) {
         pair = follower();
         silence_heard(&silence, &pair, &times, START);
         silence.remind_ns = 0;
-        if (what == 0) pair.epoch = 0; /* case 0: the node has not followed any leader yet, and may be new */
-        /* Case 1: the node is a leader whose follower does not count. */
+        if (what == 0) pair.epoch = 0; /* the node has followed no leader yet, and may be new */
+        /* In case 1 the node is a leader, and its follower is not in sync. */
         if (what == 1) pair.role = PAIR_LEADING, pair.handing = PAIR_KEEPING;
         if (what == 2) pair.by_operator = true;
         assert_false(silence_is_gone(&silence, &pair, what == 3, START + MS));
@@ -103,7 +103,7 @@ static void a_follower_whose_process_is_gone_is_not_waited_for(void **state) { /
     silence_heard(&silence, &pair, &times, START + 302 * MS);
     assert_false(look_at(&silence, &pair, 701).tells);
     pair.counted = false;
-    pair.handing = PAIR_HANDING; /* in asynchronous mode, a leader that hands over also waits for this follower */
+    pair.handing = PAIR_HANDING; /* an asynchronous leader waits for a follower only while it hands over */
     assert_true(silence_is_gone(&silence, &pair, false, START + 702 * MS));
 }
 

@@ -73,11 +73,12 @@ static void a_slow_coordinator_deposes_nobody(void **state) { /* F-31c */
     assert_true(is_present(&slow, 3999, 0));
     assert_false(is_present(&slow, 4000, 0));
     slow = asked(&pair, 2000);
-    summons_stands(&slow, START + 1 * MS); /* this later time is ignored, because the first known time counts */
+    summons_stands(&slow, START + 1 * MS); /* the time of the first answer counts, so this later one is ignored */
     assert_true(is_present(&slow, 3999, 0));
 }
 
-/* F-13: after a pause of the process, the time is counted again from its start. */
+/* F-13: when the leader is heard again, or after a pause of the process, the question is dropped. A new question gets
+ * the whole time limit. */
 static void who_is_heard_is_not_asked(void **state) {
     struct pair pair = follower();
     struct summons summons = asked(&pair, 20);
@@ -97,7 +98,7 @@ static void only_who_could_take_over_asks(void **state) {
         if (what == 0) pair.record.in_sync = 1;
         if (what == 1) pair.role = PAIR_LEADING;
         if (what == 2) pair.by_operator = true;
-        if (what == 3) pair.version = 0; /* case 3: the record is not known */
+        if (what == 3) pair.version = 0; /* the pair's record is not known */
         summons_init(&summons, 7);
         summons_ask(&summons, &pair, START);
         assert_int_equal(summons_asks(&summons, &pair), 0);

@@ -237,7 +237,8 @@ static void a_put_that_makes_no_sense_is_refused(void **state) {
     REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL)); /* scheduled twice */
     REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, &row));
     REFUSED(put(TARRY__CAUSE__CAUSE_NONE, &row, &row));
-    REFUSED(put(TARRY__CAUSE__CAUSE_ACKED, &row, &row)); /* refused, because the cause belongs to the end of a task */
+    REFUSED(put(TARRY__CAUSE__CAUSE_ACKED, &row,
+                &row)); /* refused in a record of a live task, because CAUSE_ACKED ends a task */
     struct row bad = row;
     bad.id = UINT64_MAX;
     REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &bad, NULL)); /* refused, because next_id would overflow */
@@ -311,12 +312,12 @@ static void a_queue_is_deleted_while_nothing_is_in_it(void **state) {
     assert_true(gone != hash && fx.tally.digest == gone);
     assert_true(fx.queues[1].scheduled == 0 && fx.queues[1].acked == 0);
     assert_true(put_queue(1, gone, false, &again));
-    assert_int_equal(again, hash); /* the hash is the one that the queue had when it was made for the first time */
+    assert_int_equal(again, hash); /* the recreated queue has the same hash as when it was new */
     assert_int_equal(fx.tally.digest, hash);
 }
 
-/* LOG-2: another queue takes the place, with the next generation. Records of tasks of the former queue are refused
- * then. */
+/* LOG-2: a new queue takes the place of a deleted one. Its number has the next generation, so records of the deleted
+ * queue's tasks are refused. */
 static void a_place_is_taken_again_under_another_number(void **state) {
     (void)state;
     setup(1);

@@ -125,8 +125,7 @@ static void a_line_that_is_too_long_is_skipped_and_counted(void **state) {
     assert_true(fd >= 0);
     unlink(path);
     for (size_t i = 0; i < LINE_SIZE_MAX / chunk; i++) assert_int_equal(write(fd, data, chunk), chunk);
-    assert_int_equal(write(fd, "\nb\n", 3),
-                     3); /* after this, the first line has exactly the maximum size, which is accepted */
+    assert_int_equal(write(fd, "\nb\n", 3), 3); /* the first line is now exactly as long as is allowed */
     for (size_t i = 0; i <= LINE_SIZE_MAX / chunk; i++) assert_int_equal(write(fd, data, chunk), chunk);
     assert_int_equal(write(fd, "\nc\nx", 4), 4);
     for (size_t i = 0; i <= LINE_SIZE_MAX / chunk; i++) assert_int_equal(write(fd, data, chunk), chunk);

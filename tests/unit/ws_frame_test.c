@@ -29,8 +29,8 @@ static void put(struct stream *stream, const void *bytes, size_t size) {
     stream->size += size;
 }
 
-/* Appends a frame that `receiver` may receive, built without the codec. `extra`: number of bytes of the extended
- * length. */
+/* Appends a frame for `receiver`, built without the product's codec. `extra`: number of bytes of the extended payload
+ * length (0, 2 or 8). */
 static void put_frame(struct stream *stream, enum ws_side receiver, unsigned first, const void *payload, uint64_t size,
                       size_t extra) {
     static const uint8_t mask[4] = {0x37, 0xfa, 0x21, 0x3d};
