@@ -1,7 +1,7 @@
 /* message_reader.h: the receive buffer of a client's WebSocket, from which messages are read in place. No I/O.
  *
  *   0      begun                 begun + size        at                      end          capacity
- *   │ free │ the message so far  │ gone: headers     │ bytes not decoded yet │ room to receive │
+ *   │ free │ the message so far  │ decoded headers   │ bytes not decoded yet │ room to receive │
  *
  * The payload of an unfragmented message stays where it was received. Fragments are moved together, each once. */
 #ifndef TARRY_MESSAGE_READER_H

@@ -5,9 +5,9 @@
  *      │                     in turn)                  response)    │
  *      └───────────── ws_client_close: at any moment ◄─────────────┘
  *
- * No function blocks. One thread owns the connection: it opens, reads and closes. Other threads may send, if the
- * owner's lock keeps them from sending during opening and closing (link.c: client.lock). The owner is responsible
- * for deadlines. */
+ * No function blocks. One thread owns the connection, and opens, reads and closes it. Other threads may send, except
+ * during opening and closing; a lock of the owner must prevent that (link.c: client.lock). The owner is responsible for
+ * deadlines. */
 #ifndef TARRY_WS_CLIENT_H
 #define TARRY_WS_CLIENT_H
 

@@ -13,10 +13,10 @@ A hub between them forwards packets, and drops those between chosen hosts, in on
 
 Packets are dropped silently, as in a real network: connections stay open, nothing arrives, no reset.
 
-*Nothing remains after a test, even if the test is killed.* A namespace here has no name: it exists until the process that holds it
-and those that run in it have ended. Holders and everything started with `prefix` are killed when the *thread* that started them
-ends (PR_SET_PDEATHSIG), so start them in a thread that runs until the end of the test. The namespaces, links and rules end with
-them. Needs root, ip (iproute2), nft (nftables) and nsenter, setpriv (util-linux); `missing()` lists the ones that are missing.
+*Nothing remains after a test, even if the test is killed.* A namespace has no name here. It exists while a process runs in it: its
+holder (a process that only waits), or a program of the test. All these processes are killed when the *thread* that started them
+ends (PR_SET_PDEATHSIG). So start them in a thread that runs until the end of the test. Namespaces, links and rules end with the
+processes. Needs root, ip (iproute2), nft (nftables) and nsenter, setpriv (util-linux); `missing()` lists the ones that are missing.
 """
 import ctypes
 import os

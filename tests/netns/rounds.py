@@ -1,16 +1,17 @@
-"""rounds.py: a pair of real processes, with a real network and a real ZooKeeper, in rounds of trouble, checked by a ledger
-outside.
+"""rounds.py: a pair of real processes, with a real network and a real ZooKeeper, in rounds of trouble. A ledger notes what the
+clients sent and received, and checks it.
 
-    round:    draw one or two troubles · strike · hold · mend · one leads, both in sync · clients are back · the ledger agrees
-    chapter:  some rounds with the same clients; then every reply is awaited, everything due is consumed, and all of it is judged;
-    both directories are verified and compared; quarantined tails must not contain anything that was acknowledged
+    round:    choose one or two troubles, cause them, wait, repair them; then one node leads, both nodes are in sync, the clients
+              are connected again, and the ledger has no complaint
+    chapter:  some rounds with the same clients; then every reply is awaited, every due task is consumed, and the ledger checks all;
+              both directories are verified and compared; quarantined tails must not contain acknowledged facts
 
 What must be true: nothing acknowledged is lost; nothing is delivered early, or after an acknowledged ack or cancel; every reply
 about the past is true; nothing takes effect twice; tokens grow (FENCE-1); both nodes have the same log and state (F-31). When the
 trouble ends, the pair recovers without help.
 
-The seed gives the same troubles, not the same moments. A failed round prints its story: every event, and all messages of both
-brokers, with times.
+Runs with the same seed have the same troubles, but at other moments. A failed round prints its story: every event, and all
+messages of both brokers, with times.
 
 rounds.py [--rounds N] [--seed S] …        (--help lists all options)
 """

@@ -436,7 +436,7 @@ static void a_question_waits_for_room(void **state) { /* CAP-1 */
     const uint64_t id = core_id_end(rig.core) - 1;
     fill_with_leases(&rig);
     rig_absorb(&rig, rig.frame_count - rig.absorbed);
-    rig_restart(&rig); /* the memory has only the leases after the restart */
+    rig_restart(&rig); /* after this restart, the core has only the leased tasks in memory */
     rig_elapse_ms(&rig, 1000);
     fill_up(&rig, 3000000);
     nacks_until_refused(&rig);

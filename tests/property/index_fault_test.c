@@ -176,7 +176,8 @@ static void try_all(struct fx *f, enum fault fault) {
     try_works(f, fault, works_whole, sizeof works_whole / sizeof *works_whole);
 }
 
-/* Makes a state with runs to merge, slots to cascade, rows to sweep, and an uncommitted batch. */
+/* Makes a state with work for every kind of maintenance: key lists to merge, time slots to split, rows of ended tasks
+ * to remove. Also makes an uncommitted batch. */
 static void grow(struct fx *f, unsigned steps) {
     for (unsigned i = 0; i < steps; i++) {
         world_frame(&f->world, 30, i % 8 < 5 ? 15 : 70);

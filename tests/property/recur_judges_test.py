@@ -1,12 +1,12 @@
-"""Compares occurrences of recurrences (broker/recur) with foreign judges: croniter for cron expressions, dateutil for
-RRULEs, zoneinfo for time zones.
+"""Compares occurrences of recurrences (broker/recur) with other libraries (the judges): croniter for cron expressions, dateutil
+for RRULEs, zoneinfo for time zones.
 
 usage: recur_judges_test.py DRIVER [COUNT [SEED [JOBS]]]
 
-With JOBS, that many processes share the expressions; the first has the seed SEED, the next SEED + 1. `./dev judges` runs
-100,000.
+JOBS: number of processes that share the expressions; the first has the seed SEED, the next SEED + 1. `./dev judges` compares
+100,000 expressions.
 
-The judges name local times; zoneinfo says at which instants they exist. An expression gets a random zone, and half of
+The judges compute local times; zoneinfo says at which instants these times exist. An expression gets a random zone, and half of
 the questions start within two days of a change of clocks of that zone. A difference is printed with its seed and fails
 the test. The generator leaves out seven forms, in which the judges are wrong or differ by intent:
 - cron, a day of the month together with MON#1 or FRIL: croniter 1.3.5 finds no date at all.

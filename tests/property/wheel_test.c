@@ -257,7 +257,8 @@ static void ties_come_out_in_order(void **state) { /* F-38 */
     free(timers);
 }
 
-/* CALM-1: popping also sorts timers of the next slots; a timer that is armed later goes directly to its final place. */
+/* CALM-1: popping a timer also sorts some timers of the next slot, so that the slot opens with little work. A timer
+ * that is armed later for this slot goes directly to its sorted place. */
 static void a_slot_opens_with_little_to_do(void **state) {
     (void)state;
     enum { SOON = 10000, CROWD = 9000, MINUTE = 1 << 2 * WHEEL_BITS };

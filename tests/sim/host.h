@@ -8,9 +8,9 @@
  *
  * The log is the real one on a virtual disk (model_disk.h). The index is a model (table.h). The clock is the pure
  * half of the real one (shell/process/clock.h). The host is fail-stop (LOG-4): a failed call ends the broker's life,
- * and only a start continues.
+ * and only a new start continues.
  *
- * The host checks every promise that is visible from inside, frame by frame (MUST with the promise). */
+ * For each frame, the host checks every promise that the broker's own state shows (MUST with the promise). */
 #ifndef TARRY_TESTS_SIM_HOST_H
 #define TARRY_TESTS_SIM_HOST_H
 

@@ -1,4 +1,4 @@
-/* laws.c: see laws.h.
+/* laws.c: see laws.h. States of a task, and the records that change them:
  *
  *   WAITING ─ leased ─► LEASED ─ retried, lease lost, released, unsent ─► WAITING
  *      ▲ moved             │ buried                    acked, withdrawn ─► ended

@@ -5,6 +5,8 @@
  *     the other's questions ───────┼─► struct pair ──────┤   committed
  *     batches, durable here ───────┘   (real)            └── leading: let out once committed, and confirmed (R3)
  *
+ * The pair's rules (struct pair) get events from the left, and decide what is done on the right.
+ *
  * node.c simulates shell/pair/node.c; node_lead.c simulates node_leader.c; node_follow.c simulates node_follower.c
  * and the core loop's part in it; node_snapshot.c simulates snapshot.c. The work of other threads happens a moment
  * later, in an order that the seed draws. While the follower syncs its log, the rules get no events, as in the

@@ -3,8 +3,7 @@
  *
  *     F-10, F-1   a node is killed, or loses power; both nodes, in either order
  *     F-13        a node is stopped (SIGSTOP) and goes on
- *     F-15        the link between the nodes is cut, in one direction or both; messages are lost, late, doubled
- *     (F-16)
+ *     F-15, F-16  the link between the nodes is cut, in one direction or both; messages are lost, late, doubled
  *     F-24        a node is cut off from the other and the coordinator, and does not know that it is deposed
  *     F-28        the follower's disk is full for a while
  *     F-29        the follower gets a new, empty disk

@@ -12,8 +12,8 @@ A *.bug file has entries such as this:
     -    uint64_t now_ms = base_ms(core, task->row.base);
     +    uint64_t now_ms = base_ms(core, task->row.base) + BUG(ready_early);
 
-The first line has the bug's name, the promise or rule that it breaks, and the defect in words. `model` before the colon: only
-tests/model finds it. Each `---` begins a change of one file, in the form of a patch without line numbers: the lines with a space or
+The first line has the bug's name, the promise or rule that the bug breaks, and the defect in words. `model` before the colon: only
+tests/model finds the bug. Each `---` begins a change of one file, in the form of a patch without line numbers: the lines with a space or
 `-` must occur exactly once in the file, one after the other. `BUG(name)` is true while the bug is on (seeded_bug.c).
 """
 import collections
