@@ -7,9 +7,8 @@
 #include "registrar.h"
 #include "world.h"
 
-/* Returns whether the pair's record lists the node as in sync. Without a coordinator there is no record: returns
- * whether the other node's hard state knows this node as its peer, and does not say that the other node served alone.
- */
+/* Returns whether the pair's record lists the node as in sync. Without a coordinator, the other node's hard state
+ * replaces the record: it must have this node as its peer, and must not say that the other node served alone. */
 static bool is_counted(const struct world *world, const struct host *host) {
     const struct registrar *registrar = world->registrar;
     const struct hard_state *others = &world->hosts[1 - host->number].node->hard_state;
