@@ -477,8 +477,8 @@ int check_retired(struct fx *f) {
             world_blob(task->row.blob_at - FRAME_HEADER_SIZE, blob);
             CHECK(error == 0 && size == task->row.blob_size && memcmp(data, blob, size) == 0);
         } else {
-            /* The index may keep a content only while its row exists (check_verify). A small content may also be
-             * missing: it is copied when log_start reaches it. */
+            /* A content that the log still has may already have a copy. A small content of an ended task may stay until
+             * its row is removed (check_verify). */
             bool may_be_here = task->state == WORLD_HERE || task->row.blob_size == WORLD_BLOB_SMALL;
             CHECK(error == 1 || (may_be_here && error == 0));
         }

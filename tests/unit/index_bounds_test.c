@@ -133,8 +133,7 @@ static void a_merge_takes_a_part_of_the_memory(void **state) {
         }
     }
     assert_true(largest <= MERGED_MEMORY / MERGE_MEMORY_SHARE + 64);
-    assert_true(runs->list.count <
-                COMMITS); /* the runs (sorted lists of keys) have been merged as far as the memory permits */
+    assert_true(runs->list.count < COMMITS); /* runs (sorted lists of keys) have been merged */
     index_stats(f.index, &stats);
     assert_true(filter_bytes(runs) >
                 (size_t)COMMITS * KEYS_A_COMMIT * 3 / 2); /* the filters have at least 12 bits per key */

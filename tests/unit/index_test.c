@@ -343,8 +343,8 @@ static void an_idle_index_has_nothing_to_do(void **state) {
     verify(f);
 }
 
-/* New keys wait in memory (the tail) until there are many, and are then written as a run. Keys of tasks that end early
- * are never written. */
+/* New keys first go to a short list (the tail), and become a run when there are many. Keys of tasks that end early
+ * never become a run. */
 static void a_tail_of_ended_tasks_stays_a_tail(void **state) {
     struct fx *f = *state;
     for (unsigned round = 0; round < 40; round++) {
