@@ -1,6 +1,8 @@
-"""beanstalk.py: `./dev bench beanstalk [ROUNDS]`: the life of a job in beanstalkd's protocol, from put to delete, with Tarry and
-with beanstalkd -f0 (which, like Tarry, syncs before INSERTED), in turn, on one disk: 1 connection, 16, and 16 that watch four
-tubes each. Medians and ratios. Absolute figures depend on the machine: quote ratios of one run."""
+"""beanstalk.py: `./dev bench beanstalk [ROUNDS]`: the life of a job in beanstalkd's protocol, from put to delete. Compares
+Tarry with beanstalkd -f0, which, like Tarry, syncs before INSERTED. Both run in turn on one disk, with 1 connection, with
+16 connections, and with 16 connections that watch four tubes each. Prints medians and ratios. Absolute figures depend on
+the machine: quote ratios of one run.
+"""
 import os
 import shutil
 import statistics
@@ -8,7 +10,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "e2e"))
-import harness  # noqa: E402  (the path above)
+import harness  # noqa: E402 (the import needs the changed sys.path)
 import peers  # noqa: E402
 import ports  # noqa: E402
 

@@ -147,9 +147,9 @@ void bench_wait_indexed(tarry_client *client, uint64_t wait_s) {
         char message[TARRY_MESSAGE_SIZE];
         int rc = tarry_stats(client, NULL, NULL, &stats, message);
         if (rc != TARRY_OK) bench_die("stats: %s %s", tarry_code_sentence(rc), message);
-        if (appended == 0)
-            appended = stats->broker->appended; /* waits only for the frames appended so far, and not for seals that are
-                                                   appended later */
+        /* Wait only for the frames that are appended now. The broker may append further frames (seals) when it is
+         * idle. */
+        if (appended == 0) appended = stats->broker->appended;
         bool is_caught_up = stats->broker->indexed >= appended;
         uint64_t indexed = stats->broker->indexed;
         tarry_stats_free(stats);

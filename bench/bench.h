@@ -45,7 +45,8 @@ char *bench_hex(char *out, uint64_t value, int digits);
 #define BENCH_KEY_SIZE 40
 size_t bench_key(char key[BENCH_KEY_SIZE], uint64_t scattered, uint64_t number);
 
-/* Sorts the samples; returns the value below which a share of `q` (0 … 1) of them is. No samples: 0. */
+/* bench_sort sorts the samples. bench_quantile returns the q-quantile (q from 0 to 1) of sorted samples; 0 if there are
+ * no samples. */
 void bench_sort(uint64_t *samples, size_t count);
 uint64_t bench_quantile(const uint64_t *sorted, size_t count, double q);
 

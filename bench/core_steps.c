@@ -1,10 +1,10 @@
-/* core_steps.c: the longest calls into the core, with everything at once that made a step long in the past:
- * thousands of queues whose consumers have no credit, hundreds of thousands of ready tasks, a long overlay, List and
- * Stats requests. The core's thread does nothing else meanwhile, so a call's processor time is the time that all
- * clients wait (CALM-1).
+/* core_steps.c: the longest calls into the core (core_step and the like). The load has at once everything that made a
+ * call long in the past: thousands of queues whose consumers have no credit, hundreds of thousands of ready tasks, many
+ * tasks that the index has not absorbed, List and Stats requests. The core's thread does nothing else during a call, so
+ * all clients wait for the processor time of the call (CALM-1).
  *
- * No disk, no wire: only the core, with events made by hand. Prints a line for each kind of call, and exits with 1
- * if one took longer than LIMIT_MS. */
+ * No disk, no wire: only the core, with events made by hand. Prints a line for each kind of call, and exits with 1 if a
+ * call took longer than LIMIT_MS. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -78,7 +78,8 @@ static void step(enum call call, struct core_event *event) {
     count(call, from_ms);
 }
 
-/* Packs the first reply and measures the time, because the shell packs replies on the core thread. */
+/* Packs the first reply and measures the time. The shell packs replies on the core thread, so the packing delays other
+ * clients too. */
 static void pack(void) {
     static uint8_t packed[4u << 20];
     const Tarry__Reply *reply = effects.replies.items[0].reply;
@@ -147,7 +148,7 @@ static void schedule(const char *only_queue, uint64_t delay_ms, uint64_t spread_
         .kind = CORE_REQUEST,
         .now = now,
         .request = {.ticket = 1, .message = &request, .commit.contents = contents, .peer = "peer"}};
-    static const struct want nothing[4 * OPS]; /* answer of the index: it does not have the wanted rows */
+    static const struct want nothing[4 * OPS]; /* answer of the index to core_wants: it has none of the wanted rows */
     struct want *wants;
     event.request.facts.want_count = core_wants(core, &event, &wants_arena, NULL, &wants);
     event.request.facts.wants = event.request.facts.want_count ? wants : nothing;

@@ -1,7 +1,8 @@
-"""door.py: `./dev bench door [ROUNDS] [--json]`: the cost of a call's way to the broker, all in one run, beside other systems
-(peers.py) and with hostile clients (hostile.py): a table of figure, limit, and whether it is met. With --json the same as one
-object. Medians of the rounds, in turn; both sides of a ratio are measured in the same round. Exits with 1 if a limit is not met.
-Nothing else should run meanwhile."""
+"""door.py: `./dev bench door [ROUNDS] [--json]`: the cost of calls through the broker's door (its network side). Compares
+Tarry with other systems (peers.py), and measures with hostile clients (hostile.py), all in one run. Prints a table: figure,
+limit, and whether the limit is met; with --json the same as one object. Figures are medians of the rounds; both sides of a
+ratio are measured in the same round. Exits with 1 if a limit is not met. Nothing else should run meanwhile.
+"""
 import json
 import os
 import statistics
@@ -44,7 +45,9 @@ def calls_round(systems, samples):
 
 
 def measure(rounds):
-    """Returns samples by name, the p50 and p99 of a call under each burden, and memory and CPU time of idle connections."""
+    """Returns samples by name, the p50 and p99 of a call for each kind of hostile load (hostile.py), and the memory and CPU
+    time of idle connections.
+    """
     samples, found, costs = {}, {}, []
     hostile.raise_limits()
     with peers.all_systems() as systems:

@@ -69,7 +69,7 @@ static bool measure_disk(const char *directory, uint64_t seconds) {
 static void *echo(void *arg) {
     const int fd = *(int *)arg;
     char block[ONE_WAY_SIZE];
-    for (;;) { /* small messages are sent back, larger ones are dropped */
+    for (;;) { /* send messages of MESSAGE_SIZE back, and drop larger ones */
         ssize_t size = read(fd, block, sizeof(block));
         if (size <= 0) return NULL;
         if (size == (ssize_t)MESSAGE_SIZE && write(fd, block, (size_t)size) != size) return NULL;

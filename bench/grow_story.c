@@ -1,7 +1,7 @@
-/* grow_story.c: makes a stopped broker's log of the order story (story.c) many times as long, by repeating its
- * frames with other tasks, keys, content positions, sequences and later times.
+/* grow_story.c: makes a stopped broker's log many times as long. The log must contain the load of story.c (orders).
+ * Repeats the log's frames with other tasks, keys, content positions, sequences and later times.
  *
- * grow_story DIR COPIES ORDERS       COPIES times in all; ORDERS: as given to bench_story
+ * grow_story DIR COPIES ORDERS       COPIES: length as a multiple of the original; ORDERS: as given to bench_story
  *
  * Log, index and summaries are written by the broker's own code; a broker can start on the resulting data directory.
  * Records about queues, producers, sessions and starts are not repeated. */
@@ -21,7 +21,7 @@
 #define NS_PER_MS 1000000u
 #define KEY_PREFIX "order-"
 
-/* The parts of a task's first records that its later records repeat. */
+/* Numbers of a task that its first records contain, and that later records of the task must contain too. */
 struct fate {
     uint64_t blob_at;
     uint64_t lease_position;
@@ -31,10 +31,10 @@ struct fate {
 struct grown {
     struct log *log;
     struct index *index;
-    struct index_meta meta; /* meta record of the original index */
+    struct index_meta meta; /* the index's own data (position, counts), as in the original index */
     struct log_recovery recovery;
     uint64_t orders;
-    uint64_t ids;     /* the original has the ids from 1 to this one */
+    uint64_t ids;     /* highest task id in the original log; its ids start at 1 */
     uint64_t span_ms; /* duration of the original log, plus a little */
     uint64_t copy;
     struct fate *fates; /* what happened to the tasks of this copy, indexed by their ids in the original */
@@ -172,7 +172,8 @@ static void append(struct grown *grown, const struct log_view *view, Tarry__Fram
     if (index_pending(grown->index) >= SYNC_RECORDS) sync_all(grown);
 }
 
-/* Copies the original once more; copy 0 is the original itself, whose summaries are made. */
+/* Writes the original's frames once more, as the next copy. For copy 0, the original itself, only makes the
+ * summaries. */
 static void tell_again(struct grown *grown) {
     struct history *history;
     struct log_view view;

@@ -16,7 +16,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "hostile"))
-import stranger  # noqa: E402  (the path above)
+import stranger  # noqa: E402 (the import needs the changed sys.path)
 import harness  # noqa: E402
 
 ROUNDS_DEFAULT = 3
@@ -65,7 +65,9 @@ def half(broker):
 
 
 class Flood:
-    """Broken connections, a number per second: nothing, noise, half an upgrade, an upgrade and noise; each is reset."""
+    """Opens broken connections, a number per second, and resets each. Each kind in turn: one byte, random bytes, half of an
+    upgrade request, an upgrade request with random bytes after it.
+    """
 
     def __init__(self, broker):
         self.port, self.is_over, self.count = broker.port, threading.Event(), 0
@@ -126,7 +128,9 @@ def raise_limits():
 
 
 def worst_of_quiet(found):
-    """Returns the largest p99 of a burden, medians of rounds, as a multiple of the quiet broker's."""
+    """Takes the median p99 of the rounds for each kind of hostile load, and returns the largest as a multiple of the p99
+    without hostile load.
+    """
     p99 = {name: statistics.median(p99 for _, p99 in samples) for name, samples in found.items()}
     return max(p99.values()) / p99["quiet"]
 

@@ -64,7 +64,7 @@ static int dial(const struct load *load) {
     return fd;
 }
 
-/* Appends a request to those of the connection. */
+/* Appends one more request to `connection->request`. */
 static void add_request(struct connection *connection, struct load *load) {
     char head[HEAD_SIZE_MAX];
     char *begin = connection->request + connection->size, *body = begin + HEAD_SIZE_MAX;

@@ -4,10 +4,10 @@ callgrind.
 instructions.py [PROGRAM] [--record]      PROGRAM: $TARRY_BUILD_ROOT/bench/instructions by default
 
 Runs bench/instructions under valgrind, sums the cost of each of its functions measured_… with everything that they call, and
-compares it with instructions.json for this compiler's major version. A difference of more than 2 %, up or down, is a failure: an
-unrecorded gain could be lost again unnoticed. --record writes the figures there. Other work on the machine does not change
-instruction counts; another compiler does, so each has its own figures, and a compiler without figures is reported and passes.
-Without valgrind it is skipped with a clear message.
+compares it with the figures for this compiler's major version in instructions.json. A difference of more than 2 %, up or down, is
+a failure: an unrecorded gain could be lost again unnoticed. --record writes the new figures to instructions.json. Other work on
+the machine does not change instruction counts. Another compiler does, so each compiler has its own figures; without figures for
+the compiler, the program says so and exits with 0. Without valgrind, the program prints a message and measures nothing.
 """
 import json
 import os
@@ -43,7 +43,7 @@ def measure(program):
     try:
         done = subprocess.run(["valgrind", "--tool=callgrind", "--compress-strings=no", "--compress-pos=no", "--callgrind-out-file=" + out,
                                program, directory], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
-                              env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"})  # makes malloc use mmap for large blocks: when a block grows, the kernel moves its pages, and the count of instructions does not depend on its place
+                              env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"})  # makes malloc use mmap for large blocks, so that growing a block moves its pages in the kernel and copies no bytes
         if done.returncode != 0:
             sys.exit(f"instructions: {program} failed under valgrind:\n{done.stderr}")
         tasks = int(re.search(r"tasks=(\d+)", done.stdout).group(1))

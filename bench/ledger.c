@@ -9,7 +9,8 @@
 
 static size_t bucket_of(uint64_t value) {
     if (value < 2 * HISTOGRAM_STEPS) return (size_t)value;
-    const unsigned shift = 63u - (unsigned)__builtin_clzll(value) - 7; /* keeps 7 bits after the highest */
+    /* Keep the highest bit of the value and the 7 bits after it. */
+    const unsigned shift = 63u - (unsigned)__builtin_clzll(value) - 7;
     const size_t bucket = HISTOGRAM_STEPS * shift + (size_t)(value >> shift);
     return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
 }

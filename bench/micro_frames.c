@@ -24,7 +24,7 @@ static double now_s(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* A stream of masked frames, and the totals that a receiver has found in it. */
+/* A stream of masked frames for the receiver, and the totals that the receiver has counted. */
 struct stream {
     uint8_t *bytes;
     size_t size;

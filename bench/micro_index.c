@@ -156,7 +156,8 @@ static double settle(struct index *index) {
     return now_s() - start;
 }
 
-/* Returns keys per second: all exist if `offset` is 0, otherwise none. */
+/* Looks up keys and returns the number of look-ups per second. With `offset` 0 all keys exist; with any other offset,
+ * no key exists. */
 static double look_up(struct index *index, uint64_t tasks, uint64_t offset, size_t *out_found) {
     struct arena arena;
     arena_init(&arena, 64u << 20);

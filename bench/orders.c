@@ -1,9 +1,10 @@
-/* orders.c: the order story as a load: each order is scheduled to be closed; 90 of 100 are paid and therefore
- * cancelled by key, and 10 fire and are acked. Operations are schedules, cancels and acks: two per order.
+/* orders.c: the *order story* as a load. Each order is a task that would close the order at its due time. 90 of 100
+ * orders are paid, so their tasks are cancelled by key. The other 10 tasks fall due and are acked. Operations are
+ * schedules, cancels and acks: two per order.
  *
- * An order is cancelled some batches after it was acknowledged, and long before it is due: a cancel that comes too
- * late ends the bench. The rate counts everything that was answered until the last decision; then the remaining
- * tasks must come, once each. */
+ * An order is cancelled some batches after its schedule was acknowledged, and long before it is due: a cancel that
+ * comes too late ends the bench. The rate counts everything that was answered until the last schedule or cancel. After
+ * that, each remaining task must be delivered exactly once. */
 #include <pthread.h>
 #include <stdio.h>
 

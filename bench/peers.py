@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "e2e"))
-import harness  # noqa: E402  (the path above)
+import harness  # noqa: E402 (the import needs the changed sys.path)
 import ports  # noqa: E402
 from certificates import Authority  # noqa: E402
 
@@ -127,7 +127,7 @@ def postgresql(directory):
 
 
 def rabbitmq(directory):
-    """Starts RabbitMQ with its own epmd, which is not in its session: closing ends epmd too."""
+    """Starts RabbitMQ with its own epmd. epmd runs in another session, so ending RabbitMQ must also end epmd by a command."""
     epmd, dist = str(ports.free_port()), str(ports.free_port())
     with open(os.path.join(directory, "plugins"), "w", encoding="ascii") as file:
         file.write("[].\n")

@@ -11,7 +11,7 @@ import tempfile
 
 os.environ["TARRY_TEST_SEGMENT_SIZE"] = "64MiB"  # tarryd's default, for every bench that is started here
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "e2e"))
-import harness  # noqa: E402  (the path above)
+import harness  # noqa: E402 (the import needs the changed sys.path)
 
 # Name → (program, arguments).
 BENCHES = {
@@ -26,7 +26,7 @@ BENCHES = {
     "pending": ("bench_pending", ["--commits", "25000"]),
     "recur": ("bench_recur", ["--recurrences", "100000", "--every-ms", "60000", "--seconds", "130"]),
 }
-# Name → another program.
+# Arguments that start a Python program in this directory instead of a bench: name → program.
 OTHERS = {"--instructions": "instructions.py", "beanstalk": "beanstalk.py", "door": "door.py", "hostile": "hostile.py", "peers": "peers.py"}
 HERE = os.path.dirname(os.path.abspath(__file__))
 ACCEPT = os.path.join(HERE, "accept")

@@ -1,9 +1,10 @@
-/* story.c: fills a broker's log with the order story: each order is to be closed in 30 minutes; most are paid before
- * and cancelled, some get more time, and a few are shipped, by a consumer that acks.
+/* story.c: fills a broker's log with the *order story*: each order is a task that would close the order in 30 minutes.
+ * Most orders are paid before, so their tasks are cancelled; some get more time; a few are shipped by a consumer that
+ * acks.
  *
- * Orders are committed in batches; the decisions about a batch are committed with a later batch's orders, when its
- * own commit has been acknowledged. At the end every order must have been decided as planned; otherwise the bench
- * exits with an error. */
+ * Orders are committed in batches. The decisions about the orders of a batch are committed with the orders of a later
+ * batch, after the commit of the first batch was acknowledged. At the end every order must have been decided as
+ * planned; otherwise the bench exits with an error. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -88,9 +89,8 @@ static void *ship(void *arg) {
     while (!atomic_load(&story->over)) {
         size_t count = 0;
         int rc = tarry_consumer_next_batch(consumer, 100, tasks, 1024, &count);
-        bool is_quiet =
-            rc == TARRY_E_NOTHING || rc == TARRY_E_TIMEOUT; /* true: nothing arrived in time, for example because the
-                                                               machine is busy; the consumer tries again */
+        /* true: no task arrived in time, for example because the machine is busy; the consumer tries again. */
+        bool is_quiet = rc == TARRY_E_NOTHING || rc == TARRY_E_TIMEOUT;
         if (rc != TARRY_OK && !is_quiet) bench_die("next: %s", tarry_code_sentence(rc));
         for (size_t i = 0; i < count; i++) {
             if (tarry_ack_async(client, tasks[i]->id, tasks[i]->token, NULL, NULL, NULL) != TARRY_OK) bench_die("ack");

@@ -8,7 +8,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "e2e"))
-import harness  # noqa: E402  (the path above)
+import harness  # noqa: E402 (the import needs the changed sys.path)
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -1,9 +1,9 @@
-"""Issue 5: a log of the order story, made by a real broker. Measured: how fast the history of one order is found, with an empty
+"""Issue 5: a log made by a real broker with the load of bench/story.c (orders). Measured: how fast the history of one order is found, with an empty
 page cache and a full one, from the log and from the archive; how fast the whole log is streamed, and its state rebuilt as of a
 moment.
 
 ./dev bench accept_history                        10 million records, in a temporary directory
-./dev bench accept_history 100000000 --keep DIR   more, in DIR, which is kept (and reused if it exists)
+./dev bench accept_history 100000000 --keep DIR   100 million, in DIR, which is kept (and reused if it exists)
 
 A directory that was extended with build/bench/grow_story works too.
 """

@@ -37,7 +37,9 @@ class Leads:
 
 
 def die(pair, leads):
-    """Returns ms from the death until: the other node leads; the connected consumer's first delivery; the new consumer's."""
+    """Kills a node. Returns three durations in ms from the death: until the other node leads, until the connected consumer
+    gets its next delivery, and until the new consumer gets its first delivery.
+    """
     scene = pair.scene
     pair.feed(FED_S)
     pair.feeder.send({"queue": "fresh", "delay_ms": 0})

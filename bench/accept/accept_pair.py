@@ -1,6 +1,6 @@
 """Issue 4: the cost of a follower. The same load on a broker alone, with an asynchronous and with a synchronous follower, one
-after the other in one run. With a synchronous follower the throughput must be at least 70 % of the broker's alone, in the median
-of rounds.
+after the other in one run. The median throughput with a synchronous follower must be at least 70 % of that of a
+broker alone.
 
 ./dev bench accept_pair                 a core for each node: client and leader on one, the follower on another
 ./dev bench accept_pair --cores shared  the kernel places all processes, as in the other benches
@@ -8,8 +8,8 @@ of rounds.
 Two brokers and their client on one machine share its cores, unlike on two machines. With two cores, one core per node shows a
 pair fairly: client and leader have the same core with or without a follower, and the ratio shows the cost of following: the link,
 and waiting for the other disk. The follower's own work is shown by its CPU time. With `shared`, both nodes work on the same
-cores, so the ratio shows the number of cores rather than the speed of the link; it is printed without a limit. Both nodes always
-share one disk.
+cores, so the ratio shows the number of cores rather than the speed of the link; this ratio is printed, but has no limit. Both nodes
+always share one disk.
 """
 import argparse
 import os
@@ -68,7 +68,7 @@ class Nodes:
             time.sleep(0.02)
 
     def wait_applied(self):
-        """Returns the seconds until the follower has applied everything."""
+        """Returns the seconds until the follower has applied all frames that the leader has appended."""
         before = time.monotonic()
         if self.follower:
             self.wait(lambda: self.status(self.follower)["applied"] >= self.status()["appended"])

@@ -1,5 +1,5 @@
-"""An upgrade of both nodes of a pair, one after the other, seen by a producer: SIGTERM of the follower, which is restarted; then
-of the leader, which hands over first. How long does the longest call take? Everything is on one host; ZooKeeper is the
+"""Measures the longest call of a producer during an upgrade of both nodes of a pair. First the follower gets SIGTERM and is
+restarted. After that the leader gets SIGTERM, hands over, and is restarted. Everything is on one host; ZooKeeper is the
 coordinator. No call may fail; the median of the longest calls must be at most 100 ms.
 
 ./dev bench accept_upgrade [TIMES]        (10 times)

@@ -1,5 +1,5 @@
 """How long a write waits when something happens to a pair. Three clients know both nodes and make one call after another. The
-first uses HTTP, and after 0.1 s without an answer asks the other node ("any client": how long the pair answers no write). The
+first uses HTTP, and after 0.1 s without an answer asks the other node ("any client": it measures how long the pair answers no write). The
 second uses libtarry. The third uses HTTP, waits for answers and obeys Retry-After. For each event and client: the longest call,
 median and maximum of TIMES, in ms. The pair has tarryd's default times; its hosts are network namespaces.
 

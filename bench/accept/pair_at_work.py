@@ -1,13 +1,13 @@
-"""pair_at_work.py: a pair with a real coordinator, a producer that makes one call after another, and a consumer; both know both
-addresses. On the loopback device with ZooKeeper, unless the caller wants network namespaces (`lack`, see scene.py) or etcd. For
-measurements: it does nothing by itself."""
+"""pair_at_work.py: a pair with a real coordinator, a producer that makes one call after another, and a consumer; both know the
+addresses of both nodes. Uses the loopback device and ZooKeeper; the caller can choose network namespaces (argument `lack`, see
+scene.py) and etcd instead. A module for other measurements, not a program."""
 import os
 import sys
 import threading
 import time
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", name) for name in ("e2e", "netns")]
-from scene import Scene  # noqa: E402  (the path above)
+from scene import Scene  # noqa: E402 (the import needs the changed sys.path)
 
 DUE_EVERY_MS = 20
 WAIT_S = 60
@@ -38,7 +38,7 @@ class Producer(threading.Thread):
             self.calls.append((asked_ms, time.time() * 1000))
 
     def longest_ms(self, since):
-        """Returns the longest duration of a call, without the first `since` calls."""
+        """Returns the longest duration of a call in ms, without the calls before index `since`."""
         return max(answered - asked for asked, answered in self.calls[since:])
 
     def end(self):

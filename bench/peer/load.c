@@ -99,7 +99,7 @@ static void *produce(void *argument) {
         schedule(producer, i, count);
         i += count;
         if (run->mode == ORDERS && i > behind)
-            pay(producer, i - 1 - behind); /* pays for a task whose schedule has been answered */
+            pay(producer, i - 1 - behind); /* cancels the task of a paid order, whose schedule has been answered */
         settle(producer, run->window - 1);
         if (each_tick == 0 || i / each_tick == ticks) continue;
         ticks = i / each_tick;
@@ -186,8 +186,8 @@ static int measure(struct run *run) {
     for (uint64_t i = 0; i < wanted; i++) pthread_join(consumers[i], NULL);
     double per_s = (double)answered / seconds;
     if (run->mode == DRAIN) {
-        /* The time is measured from the first claim, or from when all tasks were due and scheduled, if none was claimed
-         * by then. */
+        /* The measured time starts when all tasks were due and scheduled, or at the first claim, if that was
+         * earlier. */
         const uint64_t scheduled_ns = start_ns + (uint64_t)(seconds * 1e9), first_ns = run->ledger.first_ns;
         const uint64_t all_there_ns = scheduled_ns > due_end_ns ? scheduled_ns : due_end_ns;
         const uint64_t from_ns = first_ns < all_there_ns ? first_ns : all_there_ns;

@@ -23,7 +23,7 @@ struct peer_task {
 
 struct bytes {
     uint8_t *at;
-    size_t from; /* index of the first byte that was not taken */
+    size_t from; /* index of the first byte that the reader has not consumed */
     size_t end;
     size_t capacity;
 };

@@ -1,7 +1,7 @@
-/* rabbitmq.c: a quorum queue whose messages each have a time to live and then move to another queue; with publisher
- * confirms the data is on disk before the answer. AMQP 0-9-1: frames of a kind, a channel, a size, a body and an
- * end. Only schedules: a message behind one with a longer time to live comes too late, so lateness cannot be
- * compared. */
+/* rabbitmq.c: a peer's load for RabbitMQ: a quorum queue whose messages each have a time to live and then move to
+ * another queue. With publisher confirms the data is on disk before the answer. A frame of AMQP 0-9-1 has a type, a
+ * channel, a size, a body and an end byte. Measures schedules only. Lateness cannot be compared, because a message
+ * waits for all earlier messages of the queue, even if they have a longer time to live. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* redis.c: delays in Lua, as people commonly write them: a sorted set by due time, the contents, and the tasks in
- * flight; a claim moves tasks there, an ack deletes them. With appendfsync always the data is on disk before the
- * answer. */
+/* redis.c: delays in Lua, as people commonly write them: a sorted set by due time, a hash of the contents, and a sorted
+ * set of the tasks in flight. A claim moves tasks to the set in flight; an ack deletes them. With appendfsync always
+ * the data is on disk before the answer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

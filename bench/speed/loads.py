@@ -9,10 +9,10 @@ import machine
 import peers
 import report
 
-NEAR = {"after_ms": 60_000, "spread_ms": 540_000}  # due within 10 minutes, but not during the measurement
+NEAR = {"after_ms": 60_000, "spread_ms": 540_000}  # the tasks are due within 10 minutes, but not during the measurement
 ALL_PEERS, QUICK_PEERS = ("beanstalkd", "redis", "postgresql", "rabbitmq"), ("redis", "postgresql")
 CALLS_ALONE, CALLS_TOGETHER = 3000, 500
-PEER_MOST_S = 10  # seconds; even a slow system has reached its rate by then
+PEER_MOST_S = 10  # seconds per measurement of another system; even a slow system has reached its rate after this time
 S4_LIMITS_MS = {"p50": 0.3, "p99": 1.0, "p999": 3.0}
 S4_DISK_ALLOWS = 0.5  # the limits of S4 apply to a disk whose own p99.9 is at most this share of 3 ms; on another disk, half of the best peer's figure applies
 PAIR_TASKS, PAIR_CALLS = 1_000_000, 300

@@ -1,5 +1,6 @@
-"""paths.py: the paths of the speed table, and what it imports from its neighbours: a program calls `use` before it imports the
-others."""
+"""paths.py: sets sys.path for the speed table, so that its programs can import the modules of bench/, bench/accept/ and
+tests/e2e/. A program calls `use` before it imports these modules.
+"""
 import os
 import sys
 

@@ -1,6 +1,7 @@
-"""pending.py: rows S7 and S8 of the speed table, and the curves over the number of pending tasks. Tasks are loaded in steps up to
-the requested number; then the broker is killed and restarted, with its files in the page cache and without. The other systems get
---peer-pending tasks."""
+"""pending.py: rows S7 and S8 of the speed table, and the curves over the number of pending tasks. Tasks are loaded in steps up
+to the requested number. After that the broker is killed and restarted twice: with its files in the page cache, and with an
+empty page cache. The other systems get --peer-pending tasks.
+"""
 import os
 import statistics
 import subprocess
@@ -17,7 +18,7 @@ PAYLOAD_SIZE, KEY_SIZE = 32, 24  # bench_schedule's keys have 23 to 25 bytes
 MILLION = 1_000_000
 STEPS = 9  # number of loading steps after the first million tasks
 SIZES = (1_000, 10_000, 100_000, MILLION, 10 * MILLION, 100 * MILLION)
-ONE_BROKER_FROM = 10 * MILLION  # smaller points use new brokers, because the tasks of one point would still be pending at the next
+ONE_BROKER_FROM = 10 * MILLION  # from this number of pending tasks on, all points of the curve use one broker. Each smaller point uses a new broker, because the tasks of the previous point would still be pending
 RATE_FLAT_MIN = 0.9
 DISK_RATIO_MAX, MEMORY_SHARE, WARM_S_MAX, COLD_S_MAX = 1.5, 80, 0.3, 1.0
 FIRST_WAIT_S = 600
@@ -59,7 +60,7 @@ def cold(broker):
 
 
 def point(broker, pending):
-    """Measures one point of the curves; it leaves SAMPLE more tasks."""
+    """Measures one point of the curves. Afterwards the broker has SAMPLE more pending tasks than before."""
     found = {"pending": pending, "rss_mib": accept.status_kib(broker.process.pid, "VmRSS") / 1024}
     call = brokers.load(broker, "bench_latency", calls=500)
     late = brokers.load(broker, "bench_lateness", rate=10_000, seconds=3, after_ms=500, spread_ms=500)
@@ -96,8 +97,9 @@ def check_pending(broker, expected):
 
 
 def fill_all(plan, broker, points):
-    """Returns ([(pending tasks after it, rate)], the cost of the last step); points of the curves at the large sizes, between
-    which the broker is killed."""
+    """Loads the tasks in steps. Returns [(number of pending tasks after the step, rate of the step)] and the cost of the last
+    step. Adds the point of the curves at ONE_BROKER_FROM pending tasks; this measurement kills and restarts the broker.
+    """
     rates, pending, cost = [], 0, {}
     for size in steps_to(plan.pending):
         watch = machine.Cost(broker.process.pid)
@@ -135,7 +137,9 @@ PEER_WAYS = {"redis": {"links": 4, "window": 512}, "beanstalkd": {"links": 4, "w
 
 
 def peer_first_s(server):
-    """Measures kill -9 to the first delivery; dials again and again while it refuses or says that it is loading."""
+    """Measures the time from kill -9 to the first delivery. Connects again and again while the server refuses connections or
+    says that it is loading.
+    """
     brokers.run(server.load("schedule", tasks=1, after_ms=1000))
     time.sleep(2.2)  # waits for more than 1 s, because beanstalkd counts in seconds
     killed = time.time()
@@ -213,7 +217,7 @@ def lines_of_s8(plan, found, others):
 
 
 def measure(plan):
-    """Rows S7 and S8 come from one load: {row: …}."""
+    """Measures rows S7 and S8, which come from one load. Returns {row name: result}."""
     found = hold(plan)
     others, missing = hold_of_peers(plan)
     disk = ", ".join(f"{name} {size / plan.pending:.0f}" for name, size in sorted(found["disk"].items(), key=lambda item: -item[1]) if size / plan.pending >= 1)

@@ -35,7 +35,7 @@ def head(output, title, unit, said):
 
 
 def curves(row, keys):
-    """Returns [(title, [(x, y)])] of every system with such figures."""
+    """Returns [(title, [(x, y)])] for every system whose points have one of the figures `keys`."""
     found = []
     for name, points in row.get("curves", {}).items():
         for key, called in keys:

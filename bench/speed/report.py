@@ -5,14 +5,16 @@ import os
 import statistics
 
 ROWS = ("S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8", "S9", "S10")
-# "flat": the median of the last third of the steady part is at most this multiple of the first third's …
+# Limit of the check "flat": the median of the last third of the steady part may be at most this multiple of the median
+# of the first third.
 FLAT_RATIO = 1.10
-LATENESS_FLAT_RATIO, LATENESS_FLAT_SLACK = 1.5, 2.0  # the same limit for a p99 of lateness, or this many ms more: one sync of a busy disk is no growth
+LATENESS_FLAT_RATIO, LATENESS_FLAT_SLACK = 1.5, 2.0  # limit of the check for the p99 of lateness: this multiple of the first third, or this many ms more, because one sync of a busy disk is no growth
 
 
 def line(row, name, tarry, unit, *, theirs=None, peer="", ratio_min=None, ratio_max=None, limit_max=None, limit_min=None, wanted=None, met=None):
-    """Returns one line of the table, as in the JSON. The goal is a ratio to the best peer, or an own limit; `met` overrides both.
-    None: there is nothing to compare with."""
+    """Returns one line of the table, as in the JSON. The goal is a ratio to the best peer (ratio_…), or an absolute limit
+    (limit_…). If `met` is given, it decides whether the goal is met. `theirs` is None if no peer can be compared.
+    """
     ratio = tarry / theirs if theirs and tarry is not None else None
     if ratio_min is not None:
         wanted, met = f"≥ {ratio_min:g} ×", None if ratio is None else ratio >= ratio_min
@@ -99,7 +101,7 @@ def limits(result):
 
 
 def of_all_cores(cost):
-    """Returns the operations per second if all cores did nothing else."""
+    """Returns how many operations per second all cores could execute, if they executed only these operations."""
     cpu_us = cost["broker_us"] + cost["client_us"]
     return os.cpu_count() * 1e6 / cpu_us if cpu_us else 0.0
 
@@ -136,5 +138,5 @@ def save(path, result):
 
 
 def merge(old, new):
-    """Returns `old` with the rows of `new` in place of its own. Each row keeps its own commit and date."""
+    """Returns `old` with its rows replaced by the rows of `new`. Each row keeps its own commit and date."""
     return {**old, **new, "rows": {**old.get("rows", {}), **new.get("rows", {})}}

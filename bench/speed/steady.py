@@ -11,8 +11,8 @@ import machine
 import report
 
 RATE = 100_000
-MEMORY = "8GiB"  # 30 million tasks are pending at any time; with 256MiB nearly each of them would be read from the index again
-CONSUMERS = 2  # with a prefetch of 8,192 each: with one consumer, a lease, its delivery and its ack may take 82 ms at 100,000/s, and the disk alone sometimes takes 30
+MEMORY = "8GiB"  # --memory of the broker: 30 million tasks are pending at any time; with 256MiB nearly each of them would be read from the index again
+CONSUMERS = 2  # number of consumers, each with a prefetch of 8,192. With only one, a lease, its delivery and its ack may take at most 82 ms at 100,000/s, and the disk alone sometimes takes 30
 OPTIONS = ("--archiving", "no", "--retain-log-size", "1GiB")
 REPORTS = 180
 HELD_MIN = 0.99

@@ -16,7 +16,7 @@ import traceback
 import paths
 
 paths.use()
-import brokers  # noqa: E402  (the path above)
+import brokers  # noqa: E402 (the imports need the sys.path of paths.use)
 import loads  # noqa: E402
 import machine  # noqa: E402
 import pending  # noqa: E402
@@ -27,7 +27,7 @@ import steady  # noqa: E402
 MEASURES = {"S1": loads.durable_schedules, "S2": loads.many_callers, "S3": loads.lone_call, "S4": loads.lateness, "S5": loads.due_at_once, "S6": loads.order_story,
             "S9": steady.measure, "S10": loads.pair}
 BOTH = ("S7", "S8")  # the rows that come from one load
-OF_THE_DISK = ("S3", "S4")  # in these rows a call or a lease waits for one sync, so the sync is measured again right before
+OF_THE_DISK = ("S3", "S4")  # in these rows a call or a lease waits for one sync, so the sync of the disk is measured again right before the row
 FULL = {"pending": 100_000_000, "minutes": 30.0, "rounds": 3, "floor_s": 3}
 QUICK = {"pending": 1_000_000, "minutes": 0.25, "rounds": 1, "floor_s": 1}
 PEER_PENDING = 1_000_000
@@ -86,7 +86,7 @@ def failed(row, error):
 
 
 def measured(row, plan):
-    """Returns {row: …} of one row, or of both that come together."""
+    """Measures one row, and returns {row: result}. S7 and S8 are measured together, so either of them returns both rows."""
     try:
         return pending.measure(plan) if row in BOTH else {row: MEASURES[row](plan)}
     except (Exception, SystemExit) as error:  # pylint: disable=broad-except  (a row that fails says so, and the next ones are measured)
@@ -152,7 +152,9 @@ def tell(result, options):
 
 
 def stop(_number, _frame):
-    """Ends with an exception, so that all started processes are ended too: other systems are in sessions of their own."""
+    """Raises an exception at SIGTERM, so that all started processes are ended too. The signal does not reach the other
+    systems, because they run in sessions of their own.
+    """
     raise KeyboardInterrupt
 
 

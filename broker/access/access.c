@@ -84,7 +84,7 @@ void access_limit_range(enum access_limit limit, uint64_t *out_least, uint64_t *
 
 /* ---- principals and sets */
 
-/* Orders by name; the two rows of a token under renewal by hash. */
+/* Orders principals by name. The two rows of a token under renewal have one name, and are ordered by hash. */
 static int compare_names(const void *a, const void *b) {
     const struct access_principal *const *x = a, *const *y = b;
     int order = strcmp((*x)->entry.name, (*y)->entry.name);
@@ -162,8 +162,8 @@ static bool has_name_at(const struct access_set *set, size_t at, const char *nam
     return at < set->count && strcmp(set->principals[at]->entry.name, name) == 0;
 }
 
-/* Replaces `*own` by the former principal if both have identical rows; then `*own` is freed. Returns whether it was
- * replaced. */
+/* If both principals have identical rows, frees `*own`, replaces it by a new reference to `former`, and returns true.
+ * Otherwise returns false. */
 static bool follow(struct access_principal **own, struct access_principal *former) {
     if (!access_is_same(&(*own)->entry, &former->entry)) return false;
     access_release(*own);
@@ -175,7 +175,8 @@ void access_set_follow(struct access_set *set, const struct access_set *former) 
     for (size_t i = 0; i < set->count; i++) {
         const char *name = set->principals[i]->entry.name;
         size_t at = place_of(former, name);
-        /* `name` points into the principal, which follow() may free. So `name` is not read after a replacement. */
+        /* `name` points into set->principals[i], which follow() may free. The loop ends when follow() returns true, so
+         * a freed `name` is never read. */
         while (has_name_at(former, at, name) && !follow(&set->principals[i], former->principals[at])) at++;
     }
     follow(&set->owner, former->owner);
@@ -342,7 +343,7 @@ const char *access_record_name(const struct access_principal *principal) {
     return principal->entry.kind == KIND_LOOPBACK ? "" : principal->entry.name;
 }
 
-/* Returns the time in which the rate allows `count` operations. */
+/* Returns the time in ns that `count` operations take at the principal's maximum rate. */
 static uint64_t rate_time_ns(const struct access_principal *principal, uint64_t count) {
     return count * 1000000000 / principal->entry.limits[LIMIT_rate];
 }
@@ -433,8 +434,8 @@ static bool is_due(const struct refusal *row, uint64_t now_ms) {
     return row->told_ms == 0 || now_ms - row->told_ms >= REFUSALS_AGAIN_MS;
 }
 
-/* Returns the row of this kind. Otherwise reuses the row without unreported refusals that was reported longest ago. If
- * there is none, returns the row `others`. */
+/* Returns the row of this kind of refusal. If no row has this kind, returns a row whose refusals are all recorded, for
+ * reuse: the one that was recorded longest ago. If no such row exists either, returns the row `others`. */
 static struct refusal *row_of(struct refusals *refusals, const struct refusal *kind) {
     struct refusal *free_row = NULL;
     for (size_t i = 0; i < REFUSALS_ROWS; i++) {

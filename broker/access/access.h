@@ -23,7 +23,7 @@
 #define ACCESS_PRINCIPALS_MAX 1024
 #define ACCESS_SENTENCE_SIZE 400
 
-/* X(name, minimum, maximum, meaning). Value 0: no own limit. */
+/* X(name, minimum, maximum, meaning). The value 0 means that the principal has no limit of this kind. */
 #define ACCESS_LIMITS(X)                                                                                               \
     X(connections, 1, 16384, "connections at the same time")                                                           \
     X(sessions, 1, 1024, "consumers at the same time")                                                                 \
@@ -72,7 +72,7 @@ struct access_usage {
     _Atomic uint64_t connections;
     _Atomic uint64_t bytes;
     _Atomic unsigned questions;     /* number of open queries whose replies may be large */
-    _Atomic uint64_t answers_bytes; /* bytes reserved for the replies of `questions` */
+    _Atomic uint64_t answers_bytes; /* bytes reserved for the replies of the queries that `questions` counts */
     uint64_t rate_ns; /* leaky bucket of the rate limit, in ns: operations are accounted up to this time; only the
                          judging thread uses it */
 };
@@ -112,8 +112,8 @@ void access_limit_range(enum access_limit limit, uint64_t *out_least, uint64_t *
 /* Makes a set, and takes ownership of the entries' contents. NULL: out of memory; the caller keeps them. */
 struct access_set *access_set_new(struct access_entry *entries, size_t count);
 void access_set_free(struct access_set *set);
-/* Replaces principals of `set` by those of `former` with an identical row, so that their connections and their current
- * use stay counted. */
+/* Keeps principals of the set `former` whose rows did not change: `set` uses their objects instead of its new ones. So
+ * their connections and their current use stay counted. */
 void access_set_follow(struct access_set *set, const struct access_set *former);
 /* Returns whether the set has this principal with an identical row. */
 bool access_set_has(const struct access_set *set, const struct access_principal *principal);
@@ -137,13 +137,13 @@ struct access_shown {
 };
 enum access_verdict {
     ACCESS_IN,
-    ACCESS_NOTHING_SHOWN, /* the client showed no token and no certificate, and needs one of them */
+    ACCESS_NOTHING_SHOWN, /* a client on another host showed neither a token nor a certificate */
     ACCESS_UNKNOWN,       /* no principal has this token */
     ACCESS_EXPIRED
 };
 /* Finds the client's principal. A client that shows an unknown token is refused, even on this host. The time taken
- * reveals nothing about a token: each comparison takes constant time, and all tokens are compared. `*out` is the
- * admitted or expired principal, and the caller must release it; otherwise NULL. */
+ * reveals nothing about a token: each comparison takes constant time, and all tokens are compared. After ACCESS_IN and
+ * ACCESS_EXPIRED, `*out` is the principal, which the caller must release; otherwise `*out` is NULL. */
 enum access_verdict access_judge(const struct access_set *set, const struct access_shown *shown, uint64_t now_s,
                                  struct access_principal **out);
 bool access_has_expired(const struct access_principal *principal, uint64_t now_s);
@@ -154,9 +154,10 @@ uint64_t access_next_expiry(const struct access_set *set, uint64_t now_s);
 /* Returns whether the principal may use this queue. */
 bool access_covers(const struct access_principal *principal, const char *queue);
 bool access_is_confined(const struct access_principal *principal);
-/* Returns whether the principal may do what `rule` covers. `queue` is the queue that the operation names. NULL: it
- * names none; the core then checks the task's queue (REACH_QUEUE) or the owner (REACH_OWN). Only KIND_BROKER may use
- * the broker's own queues (queue_is_reserved), except rules that show numbers (REACH_SHOWN). False: a sentence names
+/* Returns whether the principal may do what `rule` covers. `queue` is the queue that the operation names. If `queue` is
+ * NULL, the operation names no queue, and the core later checks the task's queue (REACH_QUEUE) or owner (REACH_OWN).
+ * Only the broker itself (KIND_BROKER) may use the broker's own queues (queue_is_reserved). Rules that only read
+ * numbers (REACH_SHOWN) are an exception: every principal with the role may read them. After false, `sentence` names
  * the missing role or queue and the principal. */
 bool access_may(const struct access_principal *principal, const struct access_rule *rule, const char *queue,
                 char sentence[ACCESS_SENTENCE_SIZE]);
@@ -171,8 +172,8 @@ void access_give_rate(struct access_principal *principal, uint64_t count);
 void access_spend_rate(struct access_principal *principal, uint64_t count, uint64_t now_ns);
 /* Returns the name for records; "": a local client. */
 const char *access_record_name(const struct access_principal *principal);
-/* Returns whether `client` is the name of another principal, or `NAME (…)` with it. Such a client name would be
- * mistaken for that principal in the log. */
+/* Returns whether the client name `client` is the name of another principal, or begins with that name and " (". A
+ * reader of the log would mistake such a client for that principal. */
 bool access_is_claimed(const struct access_set *set, const struct access_principal *principal, const char *client);
 
 /* ---- failures */
@@ -220,7 +221,7 @@ struct refusal {
     char address[FAILURES_ADDRESS_SIZE]; /* the client's address (failures_address); "": several addresses */
     char principal[PRINCIPAL_SIZE_MAX + 1];
     Tarry__AccessRefused__Why why;
-    const char *what;  /* ROLE_LACKS: name of the rule, static; otherwise "" */
+    const char *what;  /* static string: the name of the rule if `why` is ROLE_LACKS; otherwise "" */
     uint64_t count;    /* refusals since the last record; 0: none */
     uint64_t first_ms; /* time of the first refusal in `count` */
     uint64_t last_ms;
@@ -239,8 +240,8 @@ struct refusals {
  * clock, not 0. True: record it at once. */
 bool refusals_add(struct refusals *refusals, Tarry__AccessRefused__Why why, const char *peer, const char *principal,
                   const char *what, uint64_t count, uint64_t now_ms);
-/* Returns the number of refusals to record, which it writes to `out`. `all`: ignore REFUSALS_AGAIN_MS, but not the
- * total limit. */
+/* Writes the refusals that must be recorded now to `out`, and returns their number. If `all` is true, REFUSALS_AGAIN_MS
+ * is ignored, but the total limit holds. */
 size_t refusals_take(struct refusals *refusals, uint64_t now_ms, bool all, struct refusal out[REFUSALS_TOLD_MAX]);
 
 #endif

@@ -264,7 +264,8 @@ static struct access_entry *entry_of(const struct token_file *file, const char *
     return NULL;
 }
 
-/* Returns whether both rows belong to one principal, and the token of one row replaces that of the other. */
+/* Returns whether both rows belong to one principal, and one row contains the new token and the other row the former
+ * token. */
 static bool is_renewal(const struct access_entry *a, const struct access_entry *b) {
     struct access_entry same = *a;
     bool differ = memcmp(a->hash, b->hash, sizeof(a->hash)) != 0;

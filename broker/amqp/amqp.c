@@ -407,7 +407,7 @@ static void client_method(struct amqp_connection *connection, const struct amqp_
     } else if (method->kind == AMQP_CONNECTION_CLOSE_OK) {
         finish(connection);
     } else if (connection->phase == PHASE_CLOSING) {
-        return; /* the client sent this before it read connection.close: ignore it */
+        return; /* the client sent this method before it read connection.close, so the method is ignored */
     } else if (method->kind == AMQP_CONNECTION_START_OK && connection->phase == PHASE_START) {
         start_ok(connection, method);
     } else if (method->kind == AMQP_CONNECTION_TUNE_OK && connection->phase == PHASE_TUNE) {
@@ -612,7 +612,7 @@ void op_end(struct amqp_connection *connection) {
 
 void client_go_on(struct amqp_connection *connection) {
     client_send_out(connection);
-    (void)count_waiting(connection); /* cannot fail, because fewer bytes wait than before */
+    (void)count_waiting(connection); /* count_waiting cannot fail here, because fewer bytes wait than before */
     op_try(connection);
     client_run(connection);
     finish_if_done(connection);
@@ -690,11 +690,12 @@ static void on_gone(void *argument) {
         // cppcheck-suppress uninitvar ; TAILQ_FOREACH sets it
         if (sending->connection != connection) continue;
         sending->connection = NULL;
-        /* A part of the message may be in the kernel. Its tasks count as delivered (TRUE-1), and their leases are
-         * released. */
+        /* A part of the message may already be in the kernel, and the client may read it. So the message's tasks count
+         * as delivered (TRUE-1). */
         gateway_left(server->gateway, sending->lease, true);
     }
-    /* The outcome of the transaction is unknown, so the messages that it rejected are made ready again. */
+    /* The outcome of the transaction is unknown, so the messages that the client rejected in the transaction become
+     * ready again. */
     unacked_committed(connection, false);
     outbox_end(&connection->published);
     outbox_end(&connection->settles);
@@ -712,7 +713,8 @@ static void on_gone(void *argument) {
     server->counts.blocked -= connection->is_blocked;
     if (connection->has_exclusive) declare_drop_exclusive(server, connection->id);
     bool was_running = !store_cancel(&server->store, &connection->job);
-    /* The method's job is running, but has not committed anything to the log. */
+    /* The method's job was running, but waits for a reply that is now forgotten, and has committed nothing. So the job
+     * and the connection can be freed now. */
     if (was_running && connection->asked != 0) {
         store_leave(&server->store, &connection->job);
         was_running = false;

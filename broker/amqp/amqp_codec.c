@@ -147,7 +147,8 @@ bool amqp_properties_read(struct amqp_bytes properties, struct amqp_properties *
     uint64_t flags;
     *out = (struct amqp_properties){0};
     if (!amqp_take_number(&properties, 2, &flags)) return false;
-    if ((flags & 3) != 0) return false; /* bit 0 would announce more flags; bit 1 belongs to no property */
+    /* Bit 0 means that further flags follow, which AMQP 0-9-1 never needs; bit 1 is not used. */
+    if ((flags & 3) != 0) return false;
     for (unsigned i = 0; i < AMQP_PROPERTIES; i++) {
         if ((flags & 0x8000u >> i) == 0) continue;
         out->present |= (uint16_t)(1u << i);
@@ -326,7 +327,7 @@ void amqp_put_text_field(struct amqp_out *out, const char *name, struct amqp_byt
     amqp_put_longstr(out, text);
 }
 
-/* Begins a frame. Returns the offset behind its length field, for frame_end. */
+/* Begins a frame. Returns the offset of the frame's payload, for frame_end, which writes the length in front of it. */
 static size_t frame_begin(struct amqp_out *out, uint8_t type, uint16_t channel) {
     amqp_put_number(out, type, 1);
     amqp_put_number(out, channel, 2);

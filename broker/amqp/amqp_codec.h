@@ -119,10 +119,11 @@ struct amqp_field {
     struct amqp_bytes name; /* name of the field; empty in an array */
     uint8_t type;
     struct amqp_bytes raw; /* bytes of the value, as received */
-    /* Types S and x: the text's bytes; types F and A: the encoded fields of the table or array. */
+    /* the text's bytes of a string (type S) or byte array (type x); the encoded fields of a table (type F) or array
+     * (type A) */
     struct amqp_bytes value;
     bool is_integer;
-    int64_t number; /* value of the field, if is_integer or for type t */
+    int64_t number; /* value of an integer (`is_integer` is true) or of a boolean (type t) */
 };
 bool amqp_table_valid(struct amqp_bytes table);
 /* Reads the next field, and removes it from `rest`. Returns false if no further field exists. In an array (`is_array`),
@@ -151,8 +152,8 @@ void amqp_put_end(struct amqp_out *out, size_t begin);
 void amqp_put_field(struct amqp_out *out, const char *name, uint8_t type);
 void amqp_put_text_field(struct amqp_out *out, const char *name, struct amqp_bytes text);
 
-/* Writes a method frame. There is one argument for each letter of the method's fields: unsigned for o, w, d and b,
- * uint64_t for q, struct amqp_bytes for s, L and T. */
+/* Writes a method frame. methods.def gives one letter for each field of the method, and the caller passes one argument
+ * for each letter: `unsigned` for o, w, d and b, `uint64_t` for q, `struct amqp_bytes` for s, L and T. */
 void amqp_put_method(struct amqp_out *out, uint16_t channel, enum amqp_method_kind kind, ...);
 /* Writes the frames of a content: its head, and its body in frames of at most `frame_max` bytes. */
 void amqp_put_content(struct amqp_out *out, uint16_t channel, uint32_t frame_max, struct amqp_bytes properties,

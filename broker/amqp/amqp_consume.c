@@ -9,7 +9,8 @@
 #include "amqp_parts.h"
 #include "door_stream.h"
 
-/* Memory of an entry of `unacked`, including malloc's own overhead and its part of the table of tags. */
+/* Bytes counted for an entry of `unacked`: the struct, malloc's own overhead, and two pointers in the table of delivery
+ * tags. */
 #define UNACKED_BYTES ((int64_t)sizeof(struct unacked) + 16 + 2 * (int64_t)sizeof(struct unacked *))
 #define TAGS_MIN 16u /* number of buckets of a channel's first table of tags */
 
@@ -71,12 +72,14 @@ static void settle_removed(struct channel *channel, struct unacked *unacked, str
         mover_reject(connection->server->mover, &unacked->task, AMQP_DEATH_REJECTED);
     else if (!unacked->is_settled)
         item = item_of_lease(unacked->outcome, &unacked->task);
-    if (item != NULL) outbox_add(outbox, item); /* without memory, the lease ends at its deadline */
+    /* If memory was exhausted, the message is not settled, and its lease ends at its deadline. */
+    if (item != NULL) outbox_add(outbox, item);
     (void)client_hold(connection, -UNACKED_BYTES);
     free(unacked);
 }
 
-/* Removes an entry of `unacked`. ITEM_RELEASE will make its message ready again. */
+/* Removes an entry from `unacked` and notes how settle_removed must settle its message. With ITEM_RELEASE, the message
+ * becomes ready again. */
 static void settle_begin(struct channel *channel, struct unacked *unacked, enum item_kind kind, bool dies) {
     struct consumer *consumer = unacked->consumer;
     TAILQ_REMOVE(&channel->unacked, unacked, next);
@@ -214,7 +217,8 @@ static struct sending *sending_new(struct amqp_connection *connection, uint64_t 
     return sending;
 }
 
-/* Acks messages of consumers without acknowledgements, once the bytes of the messages are in the kernel. */
+/* Reports the result of a sending. If its bytes are in the kernel, acks the messages of consumers that use no
+ * acknowledgements (`no_ack`). */
 void sending_sent(struct sending *sending, bool left) {
     struct amqp_connection *connection = sending->connection;
     gateway_left(sending->server->gateway, sending->lease, left);
@@ -227,8 +231,8 @@ void sending_sent(struct sending *sending, bool left) {
     free(sending);
 }
 
-/* Adds a delivery to `unacked` until the client acknowledges it; with `no_ack`, to `sending`, which acks it once its
- * bytes are in the kernel. Returns false if memory is exhausted. */
+/* Adds a delivery to `unacked`, where it stays until the client acknowledges it. If `no_ack` is true, adds the delivery
+ * to `sending` instead; sending_sent acks it when its bytes are in the kernel. Returns false if memory is exhausted. */
 static bool note(struct channel *channel, struct consumer *consumer, const Tarry__DeliveredTask *task, bool no_ack,
                  bool has_dead_exchange, struct sending *sending) {
     const uint64_t tag = channel->next_tag++;
@@ -329,7 +333,7 @@ static void deliver(struct consumer *consumer, uint64_t lease, const struct gate
             put_delivery(channel, consumer, leased->tasks[i], 0, &out) &&
             note(channel, consumer, leased->tasks[i], consumer->no_ack, consumer->queue->has_dead_exchange, sending);
     }
-    out.failed |= !has_memory; /* if memory is exhausted, the connection ends */
+    out.failed |= !has_memory; /* a failed `out` ends the connection */
     client_send_out(connection);
     if (out.size == 0 && !out.failed) /* all leased messages were ended here, so they must not become ready again */
         sending_sent(sending, true);
@@ -491,8 +495,8 @@ void consumer_end(struct consumer *consumer, bool is_told) {
     free(consumer);
     if (queue->consumer_count == 0)
         queue_used(connection->server, queue);
-    else if (queue->single_active) /* the next consumer fetches later, when the messages that the former one released
-                                      are back in their places */
+    else if (queue->single_active) /* the next consumer fetches later, when the messages that this consumer released are
+                                      ready again at their old places in the queue */
         fetch_later(TAILQ_FIRST(&queue->consumers));
     if (queue->auto_delete && queue->consumer_count == 0 && !queue->node.is_doomed)
         queue_drop(connection->server, queue->name);
@@ -614,8 +618,8 @@ void op_get(struct amqp_connection *connection) {
 
 /* ---- ack, nack, reject, recover */
 
-/* Settles one delivery, or all deliveries up to it. With `dies`, the message goes to the dead-letter exchange, or is
- * dropped. */
+/* Settles one delivery, or all deliveries up to it. If `dies` is true, the message goes to the dead-letter exchange, or
+ * is dropped if the queue has none. */
 static void settle_tags(struct channel *channel, const struct amqp_method *method, uint64_t tag, bool multiple,
                         bool requeue, bool dies) {
     struct unacked *unacked = multiple ? TAILQ_FIRST(&channel->unacked) : unacked_find(channel, tag), *next;
@@ -630,8 +634,9 @@ static void settle_tags(struct channel *channel, const struct amqp_method *metho
         next = TAILQ_NEXT(unacked, next);
         settle(channel, unacked, requeue ? ITEM_RELEASE : ITEM_ACK, dies);
     }
-    if (!requeue)
-        consumers_fetch(channel->connection); /* fetch only now, so that requeued messages are back in their places */
+    /* Requeued messages must be back at their old places in the queue before the consumers fetch. So consumers do not
+     * fetch here after a requeue. */
+    if (!requeue) consumers_fetch(channel->connection);
 }
 
 void channel_ack(struct channel *channel, const struct amqp_method *method) {

@@ -34,14 +34,16 @@ static void turn_over(struct amqp_connection *connection) {
     leave(connection);
 }
 
-/* Returns whether the channel has gone. If it has, ends the method's turn. */
+/* Returns whether the channel has gone. If it has, ends the method that is being executed, so that the next job of the
+ * store may run. */
 static bool has_gone(struct amqp_connection *connection) {
     if (op_channel(connection) != NULL) return false;
     turn_over(connection);
     return true;
 }
 
-/* Refuses the method. If the result's code is OK, memory for the topology's change was exhausted after the commit. */
+/* Refuses the method. A result with the code OK means that the commit succeeded, but that memory was exhausted when the
+ * topology was changed; the client gets BUSY. */
 static void refuse_stored(struct amqp_connection *connection, const struct stored_result *result) {
     const Tarry__Code code = result->code != TARRY__CODE__OK ? result->code : TARRY__CODE__BUSY;
     struct channel *channel = op_channel(connection);
@@ -605,8 +607,8 @@ void remove_doomed(struct amqp *server, const struct stored_result *result) {
     amqp_doomed_end(topology, result->deleted);
 }
 
-/* Commits the deletion of the doomed objects, and of the messages of the queue `purged` (NULL: none). If `is_doomed` is
- * false, there was too little memory to doom all objects, so the method is refused. */
+/* Commits the deletion of the doomed objects (amqp_topology.h), and of the messages of the queue `purged` (NULL: none).
+ * If `is_doomed` is false, memory was too small to mark all objects, so the method is refused. */
 static void delete_doomed(struct amqp_connection *connection, bool is_doomed, const char *purged, stored *done) {
     struct store *store = &connection->server->store;
     if (!is_doomed) {

@@ -92,7 +92,7 @@ static void on_dropped(void *argument, const struct stored_result *result) {
     topology_count(server);
     store_leave(&server->store, &drop->job);
     if (result->code != TARRY__CODE__BUSY || gateway_timer(server->gateway, REFUSED_MS, on_again, drop) == 0)
-        drop_free(drop); /* if the queue is not dropped, a later start drops it */
+        drop_free(drop); /* If the queue was not dropped, the next start of the broker drops it. */
 }
 
 static bool has_expired(const struct amqp_queue *queue) {
@@ -152,7 +152,8 @@ void declare_drop_exclusive(struct amqp *server, uint64_t owner) {
 
 /* ---- x-expires */
 
-/* Returns whether the queue has expired. If it expires later, lowers `*argument` to that time. */
+/* Returns whether the queue has expired. If it will expire later and before `*argument` (a time in ms), sets
+ * `*argument` to that time. */
 static bool is_over(struct amqp_queue *queue, void *argument) {
     uint64_t *next_ms = argument;
     if (queue->expires_ms == 0 || queue->consumer_count > 0) return false;
@@ -176,7 +177,8 @@ static void on_expiry(void *argument) {
     struct amqp *server = argument;
     uint64_t next_ms = UINT64_MAX;
     server->expiry_timer = 0;
-    if (server->store.state != STORE_LOADED) return; /* not loaded yet; queues_loaded will arm the timer again */
+    /* The definitions are not loaded yet; queues_loaded will arm the timer again. */
+    if (server->store.state != STORE_LOADED) return;
     drop_each(server, is_over, &next_ms);
     if (next_ms != UINT64_MAX) expiry_arm(server, next_ms);
 }

@@ -29,8 +29,9 @@ struct mover {
     unsigned read_count;
     struct gateway_caller caller; /* the broker itself, as the caller of its requests */
     uint64_t timer;
-    uint64_t lease, lease_timer; /* `lease`: handle of the awaited lease of expired messages; `lease_timer`: the pause
-                                    after a refusal */
+    /* `lease` is the handle of the waiting lease for expired messages (0: none). `lease_timer` is the timer after which
+     * a refused lease is requested again. */
+    uint64_t lease, lease_timer;
     bool is_started;
 };
 
@@ -77,8 +78,8 @@ struct replacement {
     struct amqp_out properties;
 };
 
-/* Makes the item of a replacement message, and frees the replacement's data. NULL: no queue gets it, or it cannot be
- * made. */
+/* Makes an outbox item that publishes the replacement message `from`, and frees the members of `from`. Returns NULL if
+ * no queue gets the message. Also returns NULL, and sets `*out_failed`, if the message cannot be made. */
 static struct item *replacement_item(struct replacement *from, bool *out_failed) {
     struct amqp_out envelope = {0};
     struct amqp_properties properties;
@@ -100,9 +101,10 @@ static struct item *replacement_item(struct replacement *from, bool *out_failed)
     return item;
 }
 
-/* Makes the message that replaces the dead one. Returns NULL if no queue gets it, or, with `*out_failed`, if it cannot
- * be made: memory is exhausted, or its headers with x-death have more than AMQP_TABLE_FIELDS_MAX fields. The dead
- * message is then leased again after its lease has ended, until max_attempts makes it one of Tarry's dead letters. */
+/* Makes the message that replaces the dead one. Returns NULL if no queue gets the message. Also returns NULL, and sets
+ * `*out_failed`, if the message cannot be made: memory is exhausted, or its headers with x-death have more than
+ * AMQP_TABLE_FIELDS_MAX fields. After such a failure, the lease of the dead message ends at its deadline and the
+ * message is leased again. After max_attempts leases it becomes one of Tarry's dead letters. */
 static struct item *make_dead(struct mover *mover, const struct amqp_queue *queue, const Tarry__Content *content,
                               enum amqp_death death, bool *out_failed) {
     struct amqp_out made = {0};
@@ -167,8 +169,8 @@ static void move(struct mover *mover, const char *queue_name, const ProtobufCBin
         outbox_add(&mover->outbox, item);
     } else if (!failed && has_way) {
         add_settle(mover, ITEM_ACK, task); /* the exchange routes it to no queue, so it is dropped, as in RabbitMQ */
-    } else if (!failed) { /* the queue or exchange was deleted, or was deleted and declared again, in the meantime:
-                             the message becomes a dead letter of Tarry's queue */
+    } else if (!failed) { /* the queue or the exchange was deleted after the message was stored, and perhaps declared
+                             again: the message becomes a dead letter of Tarry's queue */
         add_settle(mover, ITEM_BURY, task);
     }
     if (content != NULL) tarry__content__free_unpacked(content, NULL);
@@ -228,7 +230,8 @@ static void read_on(struct mover *mover) {
 
 void mover_reject(struct mover *mover, const struct leased_task *task, enum amqp_death death) {
     struct rejected *rejected = calloc(1, sizeof(*rejected));
-    if (rejected == NULL || !mover->is_started) { /* the lease ends at its deadline */
+    if (rejected == NULL || !mover->is_started) { /* the message cannot be moved now. Its lease ends at the deadline,
+                                                     and the mover then leases it again */
         free(rejected);
         return;
     }

@@ -232,7 +232,8 @@ static void try_later(struct outbox *outbox) {
     if (outbox->timer == 0) outbox->timer = gateway_timer(outbox->gateway, AMQP_BUSY_MS, on_busy, outbox);
 }
 
-/* Returns code and message for an item whose operations begin at `at`: those of the first refused operation. */
+/* Returns the code and the message of the first refused operation among the `count` operations from `at` on; OK if none
+ * was refused. */
 static Tarry__Code code_of(const Tarry__CommitReply *commit, size_t at, size_t count, const char **out_message) {
     *out_message = "";
     for (size_t i = at; i < at + count; i++) {

@@ -127,7 +127,7 @@ void outbox_add(struct outbox *outbox, struct item *item);
 /* Commits the waiting items, unless a commit is running. */
 void outbox_flush(struct outbox *outbox);
 bool outbox_is_idle(const struct outbox *outbox);
-/* Commits the waiting items without awaiting a reply, and frees all items. */
+/* Sends the commits of all waiting items, and frees all items. The outbox ignores the replies. */
 void outbox_end(struct outbox *outbox);
 
 /* ---- amqp_store.c: the definitions in the log, and whose turn it is to change them */
@@ -139,8 +139,9 @@ struct job {
 };
 TAILQ_HEAD(jobs, job);
 struct change;
-/* Callback of a commit of definitions. Not OK: `sentence` gives the reason, and nothing has changed, except that the
- * first `deleted` of the doomed are deleted in the log: more than DEFINES_PER_COMMIT_MAX take several commits. */
+/* Called when a commit of definitions has ended. If `code` is not OK, `sentence` gives the reason, and only the first
+ * `deleted` of the objects to delete are deleted in the log. The deletion can be incomplete because a commit contains
+ * at most DEFINES_PER_COMMIT_MAX changes. */
 struct stored_result {
     Tarry__Code code;
     const char *sentence;
@@ -157,7 +158,7 @@ struct store {
     struct change *changes;
     size_t change_count, change_capacity;
     size_t change_done; /* number of changes, from the first, that are durable */
-    size_t change_sent; /* number of changes after `change_done` that are in the commit under way */
+    size_t change_sent; /* number of changes in the current commit; they follow the first `change_done` changes */
     stored *stored;
     void *argument;
     bool failed;        /* memory was exhausted while changes were collected */
@@ -182,8 +183,8 @@ void store_leave(struct store *store, struct job *job);
 bool store_cancel(struct store *store, struct job *job);
 /* Adds the definition to the changes, and frees it. */
 void store_put(struct store *store, const char *key, struct amqp_out *definition);
-/* Adds the deletion of all doomed objects to the changes. Must be called before the three functions below, because the
- * doomed must be the first changes. */
+/* Adds the deletion of all doomed objects (amqp_topology.h) to the changes. Call it before store_purge and the two
+ * functions after store_purge, because `stored_result.deleted` counts deletions from the first change. */
 void store_delete_doomed(struct store *store);
 /* Ends the messages of the queue. Does nothing if no message has ever been in it. */
 void store_purge(struct store *store, const char *queue);
@@ -200,7 +201,7 @@ struct sending {
     struct amqp *server;
     struct amqp_connection *connection; /* the client's connection; NULL: it has ended */
     uint64_t lease;
-    size_t ack_count; /* number of tasks in `acks`, which are acked when the message is sent */
+    size_t ack_count; /* number of tasks in `acks`; the broker acks them when the message has been sent */
     struct leased_task acks[];
 };
 TAILQ_HEAD(sendings, sending);
@@ -215,7 +216,8 @@ struct unacked {
     bool has_dead_exchange;    /* the queue has a dead-letter exchange */
     enum item_kind outcome;    /* how the message will be settled; in a transaction, at tx.commit */
     bool dies;
-    bool is_settled; /* the queue was deleted with this message, so the message needs no settling */
+    /* The task needs no further settling, because its queue was deleted or a transaction rejected it. */
+    bool is_settled;
 };
 TAILQ_HEAD(unacked_list, unacked);
 
@@ -242,8 +244,9 @@ struct arriving {
     size_t body_size, body_at, body_capacity;
 };
 
-#define REPLY_SECRET_SIZE 33u   /* size of a secret: 128 random bits in hexadecimal */
-#define REPLY_ADDRESS_SIZE 100u /* size of an address: prefix, two numbers and secret */
+#define REPLY_SECRET_SIZE 33u /* size of a secret: 128 random bits in hexadecimal */
+/* Size of a reply address: prefix, connection id, channel serial and secret, with the NUL. */
+#define REPLY_ADDRESS_SIZE 100u
 
 /* The consumer of amq.rabbitmq.reply-to on a channel. */
 struct reply {
@@ -262,7 +265,9 @@ struct channel {
     uint32_t prefetch, prefetch_all;
     uint64_t next_tag;     /* tag of the next delivery */
     uint64_t next_confirm; /* number of the next publisher confirm */
-    uint64_t run;          /* tag of the last confirmed publish of a run that is not reported yet; 0: no run */
+    /* Tag of the last stored publish whose confirm is not sent yet; 0: none. One basic.ack confirms the publishes from
+     * `run_from` to `run`. */
+    uint64_t run;
     uint64_t run_from;
     struct amqp_consumers consumers;
     struct unacked_list unacked;
@@ -313,7 +318,7 @@ struct amqp_connection {
     uint8_t *input; /* input that waits, including a part of a frame */
     size_t input_size, input_at;
     size_t half_size;   /* bytes that the door has counted for arriving messages */
-    int64_t held_bytes; /* bytes of channels and deliveries that the door has counted */
+    int64_t held_bytes; /* bytes of memory that the door counts for the channels and deliveries of this connection */
 
     /* The method that is being executed. Input waits until it ends. */
     struct job job;
@@ -358,7 +363,8 @@ struct amqp {
 uint64_t amqp_now_ms(void);
 /* Sends the bytes that were written to `out`. */
 void client_send_out(struct amqp_connection *connection);
-/* Sends the bytes and frees `out`. If `sending` is NULL, no result is awaited. */
+/* Sends the bytes and frees `out`. `sending` gets the result of the sending (sending_sent); NULL: no code needs the
+ * result. */
 void client_send(struct amqp_connection *connection, struct amqp_out *out, struct sending *sending);
 /* Ends the connection with connection.close. */
 void client_fail(struct amqp_connection *connection, unsigned code, const char *format, ...)
@@ -408,7 +414,8 @@ void op_purge_queue(struct amqp_connection *connection);
 /* Removes the objects that are deleted in the log from the topology, and deletes their queues in the broker later. */
 void remove_doomed(struct amqp *server, const struct stored_result *result);
 void declare_forget(struct amqp_connection *connection);
-/* Requests the number of messages that wait in a queue, and passes it to `counts`; 0 also if it is unknown. */
+/* Requests the number of messages that wait in a queue, and passes it to the callback `counts`. An unknown number is
+ * passed as 0. */
 void queue_count(struct amqp_connection *connection, const char *name, counted *counts);
 /* Returns the queue that the method names, if the connection may use it; NULL: the channel has failed. */
 struct amqp_queue *queue_of(struct channel *channel, struct amqp_bytes name, enum amqp_method_kind kind);
@@ -428,7 +435,8 @@ void queue_forget(struct amqp *server, const char *name);
 void queue_used(struct amqp *server, struct amqp_queue *queue);
 /* Drops the exclusive queues of the connection with this id. */
 void declare_drop_exclusive(struct amqp *server, uint64_t owner);
-/* The definitions were read: drops the exclusive queues of an earlier process, and begins to count x-expires. */
+/* Called when all definitions were read from the log. Drops the exclusive queues that an earlier broker process
+ * created, and starts the x-expires timers. */
 void queues_loaded(struct amqp *server);
 void drops_free(struct amqp *server);
 
@@ -468,10 +476,11 @@ void consumers_lose_queue(struct amqp_queue *queue);
 void unacked_release(struct channel *channel);
 /* Makes the deliveries that a transaction has settled unacknowledged again. */
 void unacked_restore(struct channel *channel);
-/* Adds what a transaction has settled to its commit, and keeps what it has rejected. False: out of memory. */
+/* Adds the acks of the transaction to its commit in `outbox`, and keeps the rejected messages for unacked_committed.
+ * Returns false if memory is exhausted. */
 bool unacked_commit(struct channel *channel, struct outbox *outbox);
-/* Ends the messages that the transaction has rejected. If `is_stored`, the transaction is committed and the messages
- * move to their dead-letter exchanges; otherwise the messages are ready again. */
+/* Handles the messages that the transaction has rejected. If the commit is stored (`is_stored`), the messages move to
+ * their dead-letter exchanges; otherwise they become ready again. */
 void unacked_committed(struct amqp_connection *connection, bool is_stored);
 /* Makes a leased message ready again. */
 void unacked_return(struct amqp_connection *connection, const struct leased_task *task);

@@ -68,8 +68,8 @@ void item_place(struct item *item, const struct amqp_targets *targets, const str
             continue;
         }
         uint64_t ttl_ms = queue->has_ttl && queue->ttl_ms < expiration_ms ? queue->ttl_ms : expiration_ms;
-        if (queue->has_dead_exchange) /* the task is due when the message dies; consumers lease it before that
-                                         (lease_before_due) */
+        if (queue->has_dead_exchange) /* the task's due time is the time at which the message dies. Consumers may lease
+                                         the task earlier, because the queue has lease_before_due */
             target->delay_ms = ttl_ms < DUE_AHEAD_MAX_MS ? ttl_ms : DUE_AHEAD_MAX_MS;
         else if (ttl_ms != UINT64_MAX)
             target->expires_ms = ttl_ms > 0 ? ttl_ms : 1;
@@ -337,8 +337,8 @@ static void tell_run(struct channel *channel) {
     channel->run = 0;
 }
 
-/* Confirms a publish. All earlier publishes of the channel have their results already, so one ack confirms a run of
- * them. */
+/* Confirms a publish, or notes it for a later basic.ack. All earlier publishes of the channel have their results, so
+ * one basic.ack can confirm several publishes (`multiple`). */
 static void confirm(struct channel *channel, uint64_t tag, bool is_stored) {
     if (tag == 0) return;
     if (is_stored && channel->run == 0) channel->run_from = tag;
@@ -438,7 +438,8 @@ void transaction_went_on(void *argument) {
     struct amqp_connection *connection = argument;
     struct channel *channel = op_channel(connection);
     Tarry__Code code = connection->transaction_code;
-    if (!outbox_is_idle(&connection->transaction)) return; /* the outbox was refused as BUSY and will try again */
+    /* The broker refused the commit as BUSY, and the outbox will send it again. */
+    if (!outbox_is_idle(&connection->transaction)) return;
     unacked_committed(connection, code == TARRY__CODE__OK);
     outbox_flush(&connection->settles);
     if (channel != NULL && code == TARRY__CODE__OK)

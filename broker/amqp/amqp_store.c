@@ -111,7 +111,7 @@ static void drop_changes(struct store *store) {
     store->failed = false;
 }
 
-/* Ends the store's commit and reports its result. */
+/* Ends the store's current set of changes, and reports the result to its callback `stored`. */
 static void tell(struct store *store, Tarry__Code code, const char *sentence, uint64_t purged) {
     stored *done = store->stored;
     struct stored_result result = {.code = code, .sentence = sentence, .purged = purged};
@@ -153,7 +153,7 @@ static void ask_purge(struct store *store) {
 
 static void commit_part(struct store *store);
 
-/* Drops a purge from the commit. False: it has none. */
+/* Removes one purge from the changes that are not committed. Returns false if they contain no purge. */
 static bool drop_purge(struct store *store) {
     for (size_t i = store->change_done; i < store->change_count; i++) {
         if (store->changes[i].kind != CHANGE_PURGE) continue;
@@ -230,8 +230,8 @@ static void build(struct building *to, const struct change *change) {
     }
 }
 
-/* Commits the next changes. If there are more than one commit may have (only deletions can be), the first commit is
- * the smaller one. The last one has the maximum size, and deletes the queues and exchanges as a whole, with their
+/* Commits the next changes. Only deletions can be more than one commit may contain. In that case all commits except the
+ * first have the maximum size. So the last commit is full, and deletes the queue or exchange itself with its
  * messages. */
 static void commit_part(struct store *store) {
     const size_t left = store->change_count - store->change_done;

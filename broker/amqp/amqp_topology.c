@@ -717,8 +717,8 @@ static size_t word_after(struct amqp_bytes text, size_t at) {
 
 bool amqp_topic_matches(struct amqp_bytes pattern, struct amqp_bytes key) {
     size_t p = pattern.size > 0 ? 0 : SIZE_MAX, k = key.size > 0 ? 0 : SIZE_MAX;
-    /* Where to continue when a word does not match: behind the last # of the pattern, and at the first word of the key
-     * that this # has not matched. */
+    /* Where matching continues after a mismatch. hash_p: the place after the last # of the pattern. hash_k: the first
+     * word of the key that is not yet covered by this #. */
     size_t hash_p = SIZE_MAX, hash_k = SIZE_MAX;
     bool has_hash = false;
     for (;;) {
@@ -776,7 +776,7 @@ struct route {
 
 static bool visit(struct route *route, struct amqp_exchange *exchange);
 
-/* Adds the binding's queue, or visits its exchange. */
+/* Adds the queue to which the binding leads. If the binding leads to an exchange, visits the exchange. */
 static void follow(struct route *route, struct amqp_binding *binding) {
     if (binding->queue != NULL)
         add_target(route->targets, binding->queue);
@@ -846,8 +846,8 @@ static bool waits(const struct route *route) {
     return is_read && delay_ms > 0;
 }
 
-/* Follows the matching bindings of an exchange; visits each exchange once. Returns false if nothing matched, neither
- * here nor at its alternate exchanges. */
+/* Follows the matching bindings of an exchange; visits each exchange once. Returns false if neither the exchange nor
+ * its alternate exchanges have a matching binding. */
 static bool visit(struct route *route, struct amqp_exchange *exchange) {
     bool is_any = false;
     if (exchange->mark == route->topology->mark || route->hops == AMQP_HOPS_MAX) return true;

@@ -2,9 +2,9 @@
  * contains each of them as a *definition* (amqp_define), from which the topology is read again after a start or a
  * failover. Names have at most AMQP_NAME_MAX bytes.
  *
- * To remove an object, *doom* it first: amqp_doom_… marks it and all objects that are removed with it, and
- * amqp_doomed_order puts the bindings first. Then amqp_doomed_end removes the first of the doomed objects, and keeps
- * the others. */
+ * Objects are removed in three calls. amqp_doom_… marks an object and all objects that must be removed with it: these
+ * objects are *doomed*. amqp_doomed_order puts doomed bindings before the queues and exchanges. amqp_doomed_end removes
+ * the first doomed objects, and clears the mark of the others. */
 #ifndef TARRY_AMQP_TOPOLOGY_H
 #define TARRY_AMQP_TOPOLOGY_H
 
@@ -50,7 +50,9 @@ struct amqp_exchange {
     enum amqp_exchange_type type;
     enum amqp_exchange_type routing; /* equal to `type`; for an x-delayed-message exchange, the type by which it routes
                                         messages that are due */
-    struct amqp_queue *waiting; /* queue of its messages that are not due yet; NULL: the exchange has another type */
+    /* Queue for the messages of an x-delayed-message exchange that are not due yet; NULL: the exchange has another
+     * type. */
+    struct amqp_queue *waiting;
     bool durable, auto_delete, internal;
     char creator[PRINCIPAL_SIZE_MAX + 1];
     uint8_t *arguments;
@@ -58,14 +60,18 @@ struct amqp_exchange {
     char alternate[AMQP_NAME_MAX + 1];
     struct amqp_bindings from; /* bindings whose source is this exchange */
     struct amqp_bindings to;   /* bindings whose destination is this exchange */
-    uint64_t mark;             /* value of topology.mark in the last search that visited this exchange */
+    /* Number of the last routing that visited this exchange (topology.mark), so that one routing visits it once
+     * only. */
+    uint64_t mark;
 };
 
 struct amqp_queue {
     struct amqp_node node; /* must be the first member */
     char name[AMQP_NAME_MAX + 1];
     bool durable, exclusive, auto_delete;
-    bool is_waiting; /* true: this is the queue `waiting` of an exchange, and is not in the topology's table */
+    /* true: an x-delayed-message exchange keeps its messages that are not due here (amqp_exchange.waiting); the
+     * topology's table does not contain this queue. */
+    bool is_waiting;
     uint8_t *arguments;
     size_t arguments_size;
     bool has_ttl, has_dead_exchange, has_dead_key;
@@ -89,7 +95,7 @@ struct amqp_queue {
 
 struct amqp_binding {
     struct amqp_node node;  /* must be the first member; node in the table by id */
-    struct amqp_node route; /* node in the table by source and routing key */
+    struct amqp_node route; /* node in the table that finds bindings by source and routing key */
     TAILQ_ENTRY(amqp_binding) in_from, in_to;
     struct amqp_exchange *source;
     struct amqp_exchange *exchange; /* destination; NULL: the destination is `queue` */
@@ -150,8 +156,8 @@ struct amqp_created amqp_created_by(const struct amqp_topology *topology, const 
 bool amqp_doom_queue(struct amqp_topology *topology, struct amqp_queue *queue);
 bool amqp_doom_exchange(struct amqp_topology *topology, struct amqp_exchange *exchange);
 bool amqp_doom_binding(struct amqp_topology *topology, struct amqp_binding *binding);
-/* Orders the doomed objects: bindings come before the queues and exchanges that they connect. So each can be removed
- * before those after it. */
+/* Orders the doomed objects so that bindings come before the queues and exchanges that they connect. So the objects can
+ * be removed one by one in this order. */
 void amqp_doomed_order(struct amqp_topology *topology);
 /* Removes the first `count` doomed objects, and keeps the others. */
 void amqp_doomed_end(struct amqp_topology *topology, size_t count);
@@ -160,14 +166,14 @@ void amqp_doomed_end(struct amqp_topology *topology, size_t count);
 void amqp_key_of_queue(const char *name, char out[AMQP_DEFINITION_KEY_SIZE]);
 void amqp_key_of_exchange(const char *name, char out[AMQP_DEFINITION_KEY_SIZE]);
 void amqp_key_of_binding(const struct amqp_binding *binding, char out[AMQP_DEFINITION_KEY_SIZE]);
-/* Writes the definition's key of the doomed object with this number. */
+/* Writes the key of the definition of the doomed object with this number. */
 void amqp_key_of_doomed(const struct amqp_topology *topology, size_t number, char out[AMQP_DEFINITION_KEY_SIZE]);
 void amqp_put_queue(struct amqp_out *out, const struct amqp_queue *queue);
 void amqp_put_exchange(struct amqp_out *out, const struct amqp_exchange *exchange);
 void amqp_put_binding(struct amqp_out *out, const struct amqp_binding *binding);
 enum amqp_defined { AMQP_DEFINED, AMQP_DEFINED_LATER, AMQP_DEFINED_BADLY, AMQP_DEFINED_NO_MEMORY };
-/* Adds the object that a definition describes. AMQP_DEFINED_LATER means a binding whose source or destination is not
- * defined yet. */
+/* Adds the object that a definition describes. Returns AMQP_DEFINED_LATER, and adds nothing, if the object is a binding
+ * whose source or destination is not defined yet. */
 enum amqp_defined amqp_define(struct amqp_topology *topology, struct amqp_bytes payload);
 
 /* ---- arguments */

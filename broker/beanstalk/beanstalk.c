@@ -130,8 +130,8 @@ void connection_list(struct beanstalk_connection *connection, Tarry__List *list,
     connection_ask(connection, &request, reply);
 }
 
-/* Passes the reply on. Before that, marks the remembered order of tubes (beanstalk_reserve.c) as changed, because the
- * client may rely on the new order once it has its reply. */
+/* Marks the cached order of tubes (beanstalk_reserve.c) as changed, and passes the reply on. The mark comes first,
+ * because the client may rely on the new order once it has its reply. */
 static void on_committed(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
     if (connection->changes_one != NULL) connection->changes_one->changes++;
@@ -139,8 +139,8 @@ static void on_committed(void *argument, const Tarry__Reply *reply) {
     connection->committed(connection, reply);
 }
 
-/* Notes in which tubes the operation changes the order of ready jobs. Acks, nacks of reserved jobs and extensions
- * change no order. */
+/* Sets `changes_one` or `changes_any` of the connection if the operation changes the order of ready jobs, in one tube
+ * or in any tube. Acks, nacks of reserved jobs and extensions change no order. */
 static void note_change(struct beanstalk_connection *connection, const Tarry__Op *op) {
     if (op->op_case == TARRY__OP__OP_SCHEDULE)
         connection->changes_one = connection->used;
@@ -558,7 +558,8 @@ static void on_turn(void *argument) {
 static void on_sent(void *argument, uint64_t stamp, bool left) {
     struct beanstalk *server = argument;
     if (!left) server->changes++;
-    gateway_left(server->gateway, stamp, left); /* the message's stamp is the handle of its lease */
+    /* `stamp` is the number that the door keeps with a message: here the handle of the message's lease. */
+    gateway_left(server->gateway, stamp, left);
 }
 
 static void on_gone(void *argument) {

@@ -1,9 +1,9 @@
 /* beanstalk_held.c: the jobs that connections have reserved: enforces their TTR, and releases them when a connection
  * ends.
  *
- * This code, not the broker, enforces the TTR. The broker's lease lasts BEANSTALK_LEASE_MS and is extended until the
- * TTR is over. The job is released after that, which costs no attempt, because beanstalkd never limits attempts. If
- * tarryd dies, no lease is extended, so all leases end within BEANSTALK_LEASE_MS. */
+ * This code enforces the TTR, not the broker's lease. The lease lasts BEANSTALK_LEASE_MS, and this code extends it
+ * until the TTR is over. Then this code releases the job. A release costs no attempt, because beanstalkd never limits
+ * attempts. If tarryd dies, no lease is extended, so all leases end within BEANSTALK_LEASE_MS. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +58,8 @@ struct batch {
     size_t count;
 };
 
-/* Makes a batch. Without memory, batch_add returns NULL later, and the leases end at their deadlines. */
+/* Makes a batch. If memory is exhausted, batch_add returns NULL for each job, and the jobs' leases end at their
+ * deadlines. */
 static struct batch batch_new(size_t count_max) {
     struct batch batch = {.entries = calloc(count_max, sizeof(*batch.entries)),
                           .ops = calloc(count_max, sizeof(Tarry__Op *))};
@@ -135,8 +136,8 @@ static void on_timer(void *argument) {
     size_t count = 0;
     bool extends = false;
     connection->timer = 0;
-    /* F-13: if this process was stopped for a while, commands may have arrived meanwhile. They are read before any TTR
-     * ends. */
+    /* If this process was stopped for a while (F-13), commands may have arrived during the stop. They are executed
+     * before any TTR ends. */
     if (now_ms > connection->timer_ms + STOOD_STILL_MS) connection->settles_ms = now_ms + STOOD_STILL_SETTLE_MS;
     const bool settles = now_ms < connection->settles_ms;
     for (struct beanstalk_reserved *reserved = TAILQ_FIRST(&connection->reserved), *next; reserved != NULL;
@@ -210,8 +211,8 @@ void held_give_back(struct beanstalk_connection *connection) {
     struct beanstalk *server = connection->server;
     const struct beanstalk_reserved *reserved = NULL;
     size_t count = connection->reserved_count;
-    /* The door has not reported the result of some jobs. A part of them may be in the kernel, so they count as
-     * delivered (TRUE-1). */
+    /* For some jobs the door has not reported whether they were sent. A part of such a job may be in the kernel, and
+     * the client may read it. So these jobs count as delivered (TRUE-1). */
     TAILQ_FOREACH(reserved, &connection->reserved, all) {
         gateway_left(server->gateway, reserved->lease, true);
     }

@@ -20,7 +20,8 @@ static void on_put(void *argument, const Tarry__Reply *reply) {
         connection_refuse(connection, code);
         return;
     }
-    /* Keep the pri in a note, because the due time contains it only after the job is ranked. */
+    /* Keep the job's pri in a note, because a delayed job's due time is its real one and does not contain the pri
+     * (beanstalk_text.h). */
     if (connection->command.delay_s > 0) {
         struct beanstalk_note *note = beanstalk_note_make(&connection->server->notes, reply->commit->results[0]->id);
         if (note != NULL) {
@@ -141,7 +142,7 @@ static void on_removed(void *argument, const Tarry__Reply *reply) {
         connection_refuse(connection, code);
 }
 
-/* Handles the reply with a job that no client has reserved: deletes the job. */
+/* Handles the broker's reply about a job that no client has reserved: deletes the job. */
 static void on_found(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
     if (!reply_is_fine(connection, reply)) return;
@@ -271,7 +272,8 @@ static void parse_job(const Tarry__TaskView *view, struct beanstalk_job *out) {
     if (content != NULL) tarry__content__free_unpacked(content, NULL);
 }
 
-/* Returns the pri of a task: from its reason, its due time, its note, or its content, in this order. */
+/* Returns the pri of a job. Uses the first of these that has a pri: the task's reason, its due time, the job's note,
+ * the content of the put. */
 static uint32_t view_pri(const struct beanstalk *server, const Tarry__TaskView *view, const struct beanstalk_job *job) {
     const struct beanstalk_note *note = beanstalk_note_find(&server->notes, view->id);
     uint32_t pri;
@@ -359,8 +361,8 @@ static void kick_done(struct beanstalk_connection *connection) {
     connection_finish(connection);
 }
 
-/* Returns whether a later commit was refused after some jobs were kicked. If so, replies with the number of kicked
- * jobs, which stay kicked. */
+/* Handles a refused commit of a kick that needs several commits. If earlier commits kicked some jobs, these jobs stay
+ * kicked: replies with their number and returns true. */
 static bool is_kicked_in_part(struct beanstalk_connection *connection, const Tarry__Reply *reply) {
     bool is_refused = reply != NULL && reply->code != TARRY__CODE__OK && reply->code != TARRY__CODE__FAILED;
     if (!is_refused || connection->done == 0) return false;
@@ -415,7 +417,8 @@ static void kick_tasks(struct beanstalk_connection *connection, const Tarry__Lis
             const struct beanstalk_note *note = beanstalk_note_find(&connection->server->notes, view->id);
             uint32_t pri = note != NULL ? note->pri : 0;
             bool is_known = beanstalk_reason_parse(view->reason, &pri) || (note != NULL && note->has_pri);
-            /* A job of unknown pri gets no rank now: the connection that leases it ranks it. */
+            /* A job whose pri is unknown gets no rank (a due time made of the pri) now. The connection that leases the
+             * job gives it a rank. */
             uint64_t due_ms = is_known ? beanstalk_rank_ms(pri) : beanstalk_wall_ms() - KICKED_AGO_MS;
             uint32_t priority = is_known ? BEANSTALK_PRIORITY_RANKED : BEANSTALK_PRIORITY_FRESH;
             op_count += kick_ops(&kicked[i], view->id, connection->kicks_buried, due_ms, priority, ops + op_count);
@@ -539,9 +542,9 @@ static void look_for(struct beanstalk_connection *connection, const ProtobufCBin
     enum beanstalk_kind kind = connection->command.kind;
     list.queue = connection->used->name;
     list.states = kind == BEANSTALK_PEEK_READY ? STATE_READY : STATE_DEAD;
-    /* The first result page is short and may contain only tasks whose state has changed; later pages are longer. The
-     * search continues to the end of the tube, because the reply must be right. Other requests are served between
-     * pages. */
+    /* The first result page is short and may contain only tasks whose state has changed since; later pages are longer.
+     * The search continues to the end of the tube, because NOT_FOUND would be wrong while any page may have a job.
+     * Other requests are served between pages. */
     list.limit = kind == BEANSTALK_PEEK_BURIED || cursor != NULL ? BEANSTALK_PAGE : BEANSTALK_FEW;
     if (kind == BEANSTALK_PEEK_DELAYED) {
         list.states = STATE_PENDING;

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* The first byte of a TLS connection, whose first message may contain bytes that a web page has chosen. */
+/* First byte of a TLS connection. A web page could send commands inside its first TLS message, so such a connection is
+ * refused. */
 #define TLS_HANDSHAKE 0x16
 
 enum form {
@@ -262,10 +263,10 @@ static bool take_byte(struct beanstalk_parser *parser, char byte) {
     return is_end;
 }
 
-/* Returns whether the line, or the stored beginning of a long line, is a part of an HTTP request. A web page may
- * make its browser send text to any port of the machine. So the lines of a request's body must not be executed as
- * commands. The browser always sends a Host line, and the page cannot choose the end of the request line. No command
- * of beanstalkd looks like these two lines. */
+/* Returns whether the line, or the stored beginning of a long line, belongs to an HTTP request. A web page may make its
+ * browser send an HTTP request to any port of the machine. So the lines of the request's body must not be executed as
+ * commands. Each such request has a Host line, and a request line whose end the page cannot choose. No command of
+ * beanstalkd looks like a Host line or a request line. */
 static bool is_of_http(const char *line, size_t size) {
     return (size >= 5 && strncasecmp(line, "host:", 5) == 0) || memmem(line, size, " HTTP/", 6) != NULL;
 }

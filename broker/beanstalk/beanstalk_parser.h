@@ -84,7 +84,7 @@ struct beanstalk_parser {
     uint64_t skip; /* remaining bytes of a body that is dropped; after them, `put` is reported */
 };
 
-/* To initialize a parser, zero it and set `room` and `argument`. */
+/* To initialize a parser, zero it and set its callback `room` with its `argument`. */
 
 /* Consumes bytes until a command is complete or no bytes are left. Returns the number of consumed bytes. If out->kind
  * is BEANSTALK_NONE, all bytes were consumed, and the command is incomplete. */

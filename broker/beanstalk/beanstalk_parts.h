@@ -17,8 +17,9 @@
 /* Duration of the broker's leases, which are extended. After tarryd dies, reserved jobs are ready again within this
  * time. */
 #define BEANSTALK_LEASE_MS 10000u
-/* Maximum wait for the first job of the chosen tube. On a slow disk the lease takes as long as a sync. A reserve that
- * gave up earlier would take a job of any tube, against their order. */
+/* Maximum wait for the lease of the job that was chosen as the first of several tubes. On a slow disk the lease takes
+ * as long as a sync. A reserve that gave up earlier would take a job of any watched tube, not the job with the lowest
+ * pri. */
 #define BEANSTALK_CHOSEN_WAIT_MS 10000u
 /* Time that reserve-job waits for the job that it moved to the front of its tube. */
 #define BEANSTALK_JOB_WAIT_MS 1000u
@@ -26,14 +27,14 @@
  * turns. */
 #define BEANSTALK_CHOOSE_MAX 16u
 #define BEANSTALK_ANY_TUBE UINT32_MAX
-/* Time for which it stays known that all ready jobs of a tube are ranked. */
+/* Time in ms for which the broker relies on its knowledge that all ready jobs of a tube have ranks. */
 #define BEANSTALK_TURN_MS 100u
-/* Maximum number of result pages searched for the first ready job. The index may still list jobs that were leased since
- * its last write. */
+/* Maximum number of result pages searched for the first ready job. The index may still list jobs that were leased after
+ * the last write of the index. */
 #define BEANSTALK_LOOK_PAGES_MAX 8u
 /* Maximum number of times that one reserve ranks a job. After that, the job is delivered unranked. */
 #define BEANSTALK_RANKS_MAX 16u
-/* If a reserve has waited for this time without a job, no job was ready when the reserve started. */
+/* Time in ms after which a waiting reserve is sure that no job was ready when the reserve started. */
 #define BEANSTALK_FIRST_LOOK_MS 100u
 /* Number of jobs per result page in a search for the first buried job, and in a kick. */
 #define BEANSTALK_PAGE 1000u
@@ -58,8 +59,8 @@ struct beanstalk_reserved {
 TAILQ_HEAD(beanstalk_reserved_list, beanstalk_reserved);
 
 struct beanstalk_connection;
-/* Callback with the first job that was found. `first` NULL: no job exists (`is_known` is true), or it is unknown
- * whether one exists. */
+/* Callback with the first job that was found. `first` is NULL if no job was found. If `is_known` is then false, the
+ * search failed, and a job may still exist. */
 typedef void beanstalk_looked(struct beanstalk_connection *connection, const Tarry__TaskView *first, bool is_known);
 
 struct beanstalk_connection {
@@ -78,7 +79,8 @@ struct beanstalk_connection {
     uint32_t reserved_count;
     uint64_t timer;    /* handle of the timer for the next deadline; 0: none */
     uint64_t timer_ms; /* deadline for which `timer` is set */
-    /* No TTR ends before this time, so that commands are read first after the process was stopped. */
+    /* Until this time, no TTR ends. After a pause of the process (for example SIGSTOP), waiting commands are so
+     * executed before a TTR ends. */
     uint64_t settles_ms;
 
     /* The running command; its `tube` and `body` pointers are no longer valid. */
@@ -101,11 +103,15 @@ struct beanstalk_connection {
     unsigned look_pages; /* number of result pages that look_for_first has requested */
     uint64_t chosen_due_ms;
     uint64_t chosen_id;
-    struct beanstalk_tube *look_into;             /* tube whose cache gets the result of look_for_first; NULL: none */
-    uint64_t look_version;                        /* value of the tube's `changes` when look_for_first began */
-    struct beanstalk_tube *awaits_look;           /* tube for whose looker's result the connection waits; NULL: none */
-    TAILQ_ENTRY(beanstalk_connection) in_lookers; /* entry in the list of the tube awaits_look, if that is set */
-    const char *look_tube;                        /* arguments of look_for_first while it runs */
+    /* Tube whose cache look_for_first will fill with the result of its search; NULL: none. */
+    struct beanstalk_tube *look_into;
+    uint64_t look_version; /* value of the tube's `changes` when look_for_first began */
+    /* Tube that another connection is searching for its first jobs; this connection waits for the result; NULL:
+     * none. */
+    struct beanstalk_tube *awaits_look;
+    /* Entry in the list `lookers` of the tube `awaits_look`; valid while `awaits_look` is not NULL. */
+    TAILQ_ENTRY(beanstalk_connection) in_lookers;
+    const char *look_tube; /* arguments of look_for_first while it runs */
     uint64_t look_from_ms;
     uint64_t look_to_ms;
     beanstalk_looked *looked;
@@ -158,8 +164,8 @@ struct beanstalk {
     char id[17];
 };
 
-/* Returns the whole seconds left, as beanstalkd would. beanstalkd counts nanoseconds and rounds down, so 10 s become 9
- * at once. Here `until_ms` was rounded up and `now_ms` down, so 2 ms are subtracted. */
+/* Returns the whole seconds left, as beanstalkd would. beanstalkd counts in ns and rounds down: a TTR of 10 s has 9 s
+ * left a moment later. `until_ms` was rounded up and `now_ms` was rounded down, so 2 ms are subtracted. */
 static inline uint64_t beanstalk_left_s(uint64_t until_ms, uint64_t now_ms) {
     return until_ms > now_ms + 2 ? (until_ms - now_ms - 2) / 1000 : 0;
 }
@@ -192,7 +198,8 @@ bool reply_is_fine(struct beanstalk_connection *connection, const Tarry__Reply *
 Tarry__Code result_code(const Tarry__Reply *reply, size_t index);
 
 /* ---- beanstalk_reserve.c */
-/* An operation that moves a job to its rank: a due time and a priority. */
+/* An operation that gives a job its rank (beanstalk_text.h): moves the task to an artificial due time and sets its
+ * priority. */
 struct ranking {
     Tarry__Op op;
     Tarry__Move move;

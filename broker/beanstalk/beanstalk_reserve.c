@@ -2,14 +2,15 @@
  *
  * A reserve takes these steps:
  *   1. If several tubes are watched, choose one.
- *   2. Wait for a task. If none comes, reply TIMED_OUT or DEADLINE_SOON; if the wait exceeds the gateway's maximum,
- * wait again.
- *   3. If the task is fresh and another job may precede it, rank all fresh jobs and wait again.
+ *   2. Wait for a task. If no task comes, reply TIMED_OUT or DEADLINE_SOON. A wait longer than the gateway's
+ *      maximum is repeated.
+ *   3. If the task is fresh (it has no rank, beanstalk_text.h) and another job may precede it, give ranks to all
+ *      fresh jobs and wait again.
  *   4. If another connection's reserve-job wants this job, give it to that connection and wait again.
  *   5. Reply RESERVED.
  *
  * reserve-job moves its job to the first place of its tube, and leases the tube's first job. If another connection gets
- * that job, it passes the job on.
+ * the job, that connection passes the job on.
  *
  * Choosing the tube. The core orders tasks within a queue, but not between queues. beanstalkd delivers the job with the
  * least (pri, id) of all watched tubes. So this file compares the first ranked job of each watched tube, and leases
@@ -17,15 +18,15 @@
  * watched tubes.
  *
  * A ready job without a rank has no place in this order: its delay has just ended, or a Tarry client scheduled it.
- * While a watched tube has such a job, jobs are taken from the tubes in turns, so that this job is delivered, too. The
- * knowledge that no such job exists stays valid for BEANSTALK_TURN_MS.
+ * While a watched tube has such a job, jobs are taken from the tubes in turns, so that this job is delivered, too.
+ * After a search without such a job, the tube counts as free of them for BEANSTALK_TURN_MS.
  *
  * Of the connections that need a tube's first jobs, one asks the broker (the tube's *looker*), and the others wait for
  * its result. Otherwise, sixteen workers would ask sixteen times whenever the cache is used up.
  *
  * Each tube caches its first jobs for BEANSTALK_TURN_MS, or until a connection of this process changes the tube's order
  * (by a put, release, kick, or the delete of a ready job; acks change nothing). Leased jobs are removed from the cache.
- * So a reserve asks only about tubes that have changed; while clients only reserve, it asks about none. */
+ * So a reserve asks the broker only about tubes that have changed. While clients only reserve, no tube changes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +55,7 @@ static void on_page(void *argument, const Tarry__Reply *reply) {
         connection->looked(connection, reply->list->n_tasks > 0 ? reply->list->tasks[0] : NULL, true);
     } else if (++connection->look_pages == BEANSTALK_LOOK_PAGES_MAX) {
         connection->looked(connection, NULL, false);
-    } else { /* the jobs that the index lists on this page were leased meanwhile */
+    } else { /* all jobs that the index lists on this page were leased after the index was written */
         look_page(connection, &reply->list->next);
     }
 }
@@ -91,7 +92,7 @@ static void look_for_first(struct beanstalk_connection *connection, const char *
 /* ---- the cache of a tube */
 
 static uint64_t version_of(const struct beanstalk *server, const struct beanstalk_tube *tube) {
-    return server->changes + tube->changes; /* the sum identifies a version, because both counters only grow */
+    return server->changes + tube->changes; /* both counters only grow, so their sum identifies a version */
 }
 
 /* Stores the result in the tube's cache. NULL: the queue does not exist, so it has no jobs. */
@@ -183,8 +184,9 @@ static void on_unranked(struct beanstalk_connection *connection, const Tarry__Ta
     bool has_unranked = !is_known || first != NULL;
     end_look(tube, &waiting);
     if (!has_unranked) tube->ranked_only_ms = beanstalk_now_ms();
-    connection->choosing++; /* this connection knows the tube's first ranked job, but a waiting connection might not
-                               know it */
+    /* This connection chooses again and passes over this tube, whose first ranked job it knows. A waiting connection
+     * may not know that job. */
+    connection->choosing++;
     do {
         if (has_unranked)
             reserve_from(connection, BEANSTALK_ANY_TUBE);
@@ -193,8 +195,8 @@ static void on_unranked(struct beanstalk_connection *connection, const Tarry__Ta
     } while ((connection = next_of(&waiting)) != NULL);
 }
 
-/* Returns true if the next tube may be searched. Returns false if a search must first show whether this tube has an
- * unranked job. */
+/* Returns true if the tube has only ranked jobs, so the next tube may be searched. Otherwise begins a search for an
+ * unranked job in this tube, and returns false. */
 static bool is_done_with(struct beanstalk_connection *connection, struct beanstalk_tube *tube) {
     if (is_ranked_only(tube)) return true;
     if (begin_look(connection, tube)) look_for_first(connection, tube->name, BEANSTALK_RANK_END_MS, 0, on_unranked);
@@ -212,8 +214,9 @@ static void go_on_ranked(struct beanstalk_connection *connection, const Tarry__T
     choose_next(connection);
 }
 
-/* Handles the search for the first ranked job. If the result is in the cache, each connection that waited for it takes
- * another job from there. Otherwise they continue with the job that the looker has found. */
+/* Handles the result of a search for a tube's first ranked job. If the tube's cache now contains the result, each
+ * waiting connection takes another job from the cache. Otherwise the waiting connections continue with the job that was
+ * found. */
 static void on_ranked_first(struct beanstalk_connection *connection, const Tarry__TaskView *first, bool is_known) {
     struct beanstalk_tube *tube = tube_at_hand(connection);
     struct beanstalk_lookers waiting;
@@ -257,7 +260,7 @@ static void choose_next(struct beanstalk_connection *connection) {
         if (first != NULL) consider(connection, first->due_ms, first->id);
         if (!is_done_with(connection, tube)) return;
     }
-    /* The next connection that chooses starts with the tube after this one. */
+    /* The next connection that chooses starts with the tube after the last searched one. */
     if (connection->chosen != BEANSTALK_ANY_TUBE)
         choose_took(connection->server, connection->watched[connection->chosen]->name, connection->chosen_id);
     reserve_from(connection, connection->chosen);
@@ -506,7 +509,8 @@ static void on_undone(void *argument, const Tarry__Reply *reply) {
     end_with(connection, "NOT_FOUND");
 }
 
-/* Moves the job back to its old place, if no client has leased it because its tube is paused. */
+/* Moves the wanted job back to its old place in the tube. Called if no client could lease the job, because its tube is
+ * paused. */
 static void undo_first(struct beanstalk_connection *connection) {
     struct ranking ranking;
     ranking_init(&ranking, connection->wanted, connection->undo_ms, connection->undo_priority);
@@ -548,7 +552,8 @@ static void on_leased(void *argument, const struct gateway_leased *leased) {
     }
 }
 
-/* Returns how long to wait for the chosen tube: the client's own time limit, but at least a second for the broker. */
+/* Returns for how many ms to wait for a job of the chosen tube: the rest of the client's time limit, at most
+ * BEANSTALK_CHOSEN_WAIT_MS. The minimum is 1 s, because the broker needs time to answer. */
 static uint64_t chosen_wait_ms(const struct beanstalk_connection *connection, uint64_t now_ms) {
     uint64_t left_ms = connection->wait_until_ms > now_ms ? connection->wait_until_ms - now_ms : 0;
     if (left_ms > BEANSTALK_CHOSEN_WAIT_MS) left_ms = BEANSTALK_CHOSEN_WAIT_MS;
@@ -601,7 +606,8 @@ void reserve_hurry(struct beanstalk_connection *connection) {
     uint64_t now_ms = beanstalk_now_ms();
     if (!connection->is_waiting || connection->wanted != 0) return;
     connection->wait_until_ms = now_ms;
-    if (connection->lease == 0) return; /* a reply is outstanding, whose callback will check wait_until_ms */
+    /* The broker has not answered the current request; the reply's callback will check wait_until_ms. */
+    if (connection->lease == 0) return;
     gateway_cancel(connection->server->gateway, connection->lease);
     connection->lease = 0;
     if (now_ms > connection->wait_began_ms + BEANSTALK_FIRST_LOOK_MS)
@@ -624,7 +630,8 @@ void reserve_begin(struct beanstalk_connection *connection) {
     if (connection->is_deaf) connection->wait_until_ms = connection->wait_began_ms;
     connection->wanted = 0;
     connection->ranks = 0;
-    /* The connection is busy also while it has no request of its own, because another connection searches the tube. */
+    /* Stay busy until the reserve is answered. Otherwise the connection would look idle while it waits for another
+     * connection's search of the tube. */
     connection->is_busy = true;
     waiting_begin(connection);
     reserve_try(connection);

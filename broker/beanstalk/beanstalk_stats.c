@@ -153,7 +153,7 @@ static void describe_server(struct beanstalk_connection *connection) {
     const struct beanstalk_connection *other = NULL;
     struct rusage usage = {0};
     struct utsname node = {0};
-    (void)getrusage(RUSAGE_SELF, &usage); /* on failure, `usage` stays zero */
+    (void)getrusage(RUSAGE_SELF, &usage); /* if getrusage fails, `usage` stays zero */
     (void)uname(&node);
     struct beanstalk_server_view view = {
         .jobs = connection->counts,

@@ -12,7 +12,8 @@
 
 /* ---- scalars of YAML */
 
-/* Bytes of a tube's name that have no meaning in YAML except at the beginning of a scalar: all but the colon. */
+/* Bytes that a tube's name may contain and that have no meaning inside a YAML scalar (some have one at its beginning).
+ * The colon is missing, because it has a meaning everywhere. */
 static const char tube_bytes[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()";
 
 /* Returns whether the text is a decimal number that every reader converts back to the same text. */

@@ -64,9 +64,9 @@ void beanstalk_text_server(struct text *text, const struct beanstalk_server_view
  * has an artificial due time, its *rank*: pri + 1 milliseconds after 1970. Ranks order the ready jobs of a tube by
  * (pri, id), for all 32 bits of pri, for any number of jobs, and across restarts.
  *
- * A delayed job has its real due time, and priority BEANSTALK_PRIORITY_FRESH, so that it precedes ranked jobs once it
- * is due. The connection that leases it first gives it a rank if another job may precede it, together with all other
- * jobs whose delays have ended (beanstalk_reserve.c). */
+ * A delayed job has its real due time. Its priority is BEANSTALK_PRIORITY_FRESH, so that it precedes ranked jobs once
+ * it is due. The first connection that leases the job checks whether another job may precede it. If so, the connection
+ * gives ranks to this job and to all other jobs whose delays have ended (beanstalk_reserve.c). */
 
 /* Tarry priorities of ranked jobs; and of jobs whose delay is running or has just ended. */
 #define BEANSTALK_PRIORITY_RANKED 0u

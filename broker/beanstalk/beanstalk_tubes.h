@@ -38,13 +38,15 @@ struct beanstalk_tube {
     uint64_t pauses;
     uint32_t pause_s;        /* argument of the last pause-tube */
     uint64_t ranked_only_ms; /* last time at which every ready job of the tube had a rank (beanstalk_reserve.c) */
-    /* Cache of the tube's first ready ranked jobs at `seen_ms`, without those leased since. */
+    /* Cache of the tube's first ready jobs with a rank. It shows the state at `seen_ms`; jobs that were leased later
+     * are removed. */
     uint64_t seen_ms; /* time at which the cache was filled; 0: never */
     uint64_t seen_version;
     uint32_t seen_count;
     bool seen_is_all; /* the cache contains all ranked ready jobs of the tube */
     struct beanstalk_seen seen[BEANSTALK_SEEN_MAX];
-    uint64_t changes;                    /* number of order changes in the tube; a new value invalidates the cache */
+    /* Number of changes to the order of the tube's jobs; the cache is valid while `seen_version` equals it. */
+    uint64_t changes;
     struct beanstalk_connection *looker; /* the connection that is asking the broker for the tube's jobs; NULL: none */
     struct beanstalk_lookers lookers;    /* the connections that wait for the looker's result */
     char name[BEANSTALK_TUBE_MAX + 1];
@@ -70,10 +72,10 @@ static inline bool beanstalk_tube_is_referred(const struct beanstalk_tube *tube)
 
 /* ---- jobs */
 
-/* Data of a beanstalkd job that Tarry does not store: how often it was released, timed out, buried
- * and kicked, until when it is reserved, and the pri from a put or release with a delay. Notes are kept in memory, for
- * at most BEANSTALK_NOTES_MAX jobs. A further note replaces the oldest one, and a restart loses all notes. One thread
- * at a time. */
+/* A *note* contains the data of a beanstalkd job that Tarry does not store. It counts how often the job was released,
+ * timed out, buried and kicked. It also has the end of the reservation, and the pri from a put or release with a delay.
+ * Notes are kept in memory, for at most BEANSTALK_NOTES_MAX jobs. A further note replaces the oldest one, and a restart
+ * loses all notes. Only one thread at a time may use the notes. */
 
 #define BEANSTALK_NOTES_MAX 65536u
 #define BEANSTALK_NOTE_BUCKETS 8192u

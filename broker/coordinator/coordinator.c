@@ -26,7 +26,9 @@ struct seen {
     char name[COORDINATOR_NAME_SIZE_MAX + 1];
     uint64_t version;
     struct coordinator_trait trait;
-    bool is_other; /* the last answer belongs to another history of the entry, so no change may be based on it */
+    /* The last answer came from another history of the entry (it was deleted and created again, or restored), so no
+     * change may be based on it. */
+    bool is_other;
 };
 
 struct coordinator {
@@ -38,7 +40,7 @@ struct coordinator {
     /* The following members are used by the coordinator's thread only. */
     struct coordinator_call *under_way;
     struct seen seen[COORDINATOR_NAMES_MAX];
-    uint64_t told_ms; /* no further log message about the same session state before this time */
+    uint64_t told_ms; /* time in ms before which the same session state is not logged again */
 
     pthread_mutex_t mutex; /* protects all members below */
     struct coordinator_call *first;
@@ -46,8 +48,9 @@ struct coordinator {
     struct coordinator_watch *watches;
     bool is_watch_new;
     struct presence presence;
-    uint64_t present_ms; /* the presence is declared until this time; 0: none declared */
-    uint64_t stood_ms;   /* time since when the coordinator is known to have the text `stood` */
+    /* Time in ms until which the coordinator thread keeps `presence` declared; 0: no presence is declared. */
+    uint64_t present_ms;
+    uint64_t stood_ms; /* time in ms at which the coordinator confirmed the text in `stood` */
     char stood[COORDINATOR_PRESENCE_SIZE_MAX + 1]; /* text that the coordinator has for this process; "": no text */
     struct coordinator_session session;
     bool stop;
@@ -61,7 +64,8 @@ uint64_t coordinator_now_ms(void) {
 
 void coordinator_wake(struct coordinator *coordinator) {
     uint64_t one = 1;
-    (void)!write(coordinator->wake, &one, sizeof one); /* fails only if the descriptor is already readable */
+    /* Fails only if the eventfd is readable already, so that the thread wakes anyway. */
+    (void)!write(coordinator->wake, &one, sizeof one);
 }
 
 void coordinator_poll(int wake, int descriptor, int wait_ms) {
@@ -85,8 +89,8 @@ static struct seen *seen_of(struct coordinator *coordinator, const char *name) {
     ". Restore the coordinator's data, or type 'tarry pair record --write' for the node that leads; then restart the " \
     "other node"
 
-/* Returns NULL, or the reason why the version must not be believed. The reason is a format for the entry's name, this
- * version and the known one. */
+/* Returns NULL, or the reason why the answer with this version must not be believed. The reason is a printf format for
+ * the entry's name, this version and the last known version. */
 static const char *find_doubt(const struct seen *seen, uint64_t version, const struct coordinator_trait *trait) {
     bool is_other_birth = seen->trait.birth != 0 && trait->birth != seen->trait.birth;
     bool is_other_mark = seen->trait.mark != 0 && trait->mark != 0 && trait->mark != seen->trait.mark;
@@ -142,8 +146,8 @@ static bool are_believed(struct coordinator *coordinator, struct coordinator_cal
     return all;
 }
 
-/* Returns a change whose expected version is older than a known one, so that every server must refuse it; NULL: none.
- */
+/* Returns a change whose expected version is lower than the entry's last known version; NULL: none. Every server must
+ * refuse such a change. */
 static const struct coordinator_change *find_stale(struct coordinator *coordinator,
                                                    const struct coordinator_call *call) {
     for (size_t i = 0; i < call->count; i++)
@@ -151,7 +155,8 @@ static const struct coordinator_change *find_stale(struct coordinator *coordinat
     return NULL;
 }
 
-/* R4: returns a change of an entry whose version number may be right, but in another history; NULL: none. */
+/* Returns a change of an entry that was deleted and created again, or restored from a copy; NULL: none. For such an
+ * entry equal version numbers prove nothing (R4). */
 static const struct coordinator_change *find_other(struct coordinator *coordinator,
                                                    const struct coordinator_call *call) {
     for (size_t i = 0; i < call->count; i++)
@@ -174,7 +179,8 @@ void coordinator_finish(struct coordinator *coordinator, struct coordinator_call
     bool is_doubted = outcome == PAIR_DONE && !call->is_presence && !are_believed(coordinator, call);
     call->outcome = is_doubted ? PAIR_UNKNOWN : outcome;
     if (call->outcome == PAIR_DONE) call->reason[0] = '\0';
-    call->done(call); /* from here on the caller owns the call again */
+    /* The callback gets the call back and may free it, so the call must not be used after this line. */
+    call->done(call);
 }
 
 void coordinator_fail(struct coordinator *coordinator, struct coordinator_call *call, enum pair_outcome outcome,
@@ -521,7 +527,8 @@ int coordinator_open(const char *url, const struct coordinator_options *options,
     struct coordinator_options whole = *options;
     if (options->presence_ms == 0) whole.presence_ms = COORDINATOR_PRESENCE_MS;
     coordinator->options = whole;
-    coordinator->options.credentials = NULL; /* the backend has copied the options that it needs */
+    /* The caller's strings may be freed after coordinator_open; the backend has copied those that it needs. */
+    coordinator->options.credentials = NULL;
     coordinator->options.ca = coordinator->options.certificate = coordinator->options.key = NULL;
     coordinator->last = &coordinator->first;
     coordinator->session = (struct coordinator_session){.state = COORDINATOR_CONNECTING,

@@ -72,8 +72,9 @@ struct coordinator_call {
     void (*done)(struct coordinator_call *call);
 
     enum pair_outcome outcome;
-    uint64_t version; /* valid after PAIR_DONE; after a read, 0 means that the entry does not exist */
-    size_t size;      /* size of `value` in bytes */
+    /* Version of the entry; valid if `outcome` is PAIR_DONE. After a read, 0 means that the entry does not exist. */
+    uint64_t version;
+    size_t size;                                /* size of `value` in bytes */
     char value[COORDINATOR_VALUE_SIZE_MAX + 1]; /* result of a read, and a NUL that `size` does not count */
     char reason[COORDINATOR_MESSAGE_SIZE];      /* error message; valid unless the outcome is PAIR_DONE */
 
@@ -83,8 +84,9 @@ struct coordinator_call {
     bool is_presence; /* the call reads the presence of the node `name` */
     struct coordinator_change changes[COORDINATOR_CHANGES_MAX];
     size_t count;
-    struct coordinator_trait
-        traits[COORDINATOR_CHANGES_MAX]; /* traits of the entry that was read, or of the changed entries */
+    /* Traits (values with which the backend recognizes a recreated entry) of the entry that was read, or of the changed
+     * entries. */
+    struct coordinator_trait traits[COORDINATOR_CHANGES_MAX];
     uint64_t deadline_ms;
     void *flight; /* state of the call in the backend; used by the backend only */
 };
@@ -127,10 +129,10 @@ struct coordinator_options {
 #define COORDINATOR_CALL_MS 5000u
 #define COORDINATOR_PRESENCE_MS 2000u
 #define COORDINATOR_PRESENCE_SIZE_MAX 63 /* maximum size of a presence's text in bytes */
-/* Default of session_ms: twice ZooKeeper's default tickTime of 2 s, the shortest that its configuration allows. If a
- * server dies without closing the connection, for example because the primary's host lost power, its client notices
- * that after two thirds of this time. The follower takes over no sooner. Nothing else depends on sessions, so they may
- * be this short. */
+/* Default of `session_ms`: the shortest session that ZooKeeper's default configuration allows, twice its tickTime of 2
+ * s. If a server dies without closing the connection, for example by a power failure of the primary's host, its client
+ * notices that after two thirds of this time. The follower takes over only after that. Nothing else depends on the
+ * session's length, so the default may be this short. */
 #define COORDINATOR_SESSION_MS 4000u
 
 /* Checks whether coordinator_open would accept `url`; sends nothing. Returns 0, or 1 with an error message. */
@@ -160,8 +162,8 @@ void coordinator_multi(struct coordinator *coordinator, const struct coordinator
  * bytes). Others see it soon, until about presence_ms after the last declaration. A coordinator has one name and text
  * at a time; both are copied. Cheap: declare again at every sign of life. */
 void coordinator_declare(struct coordinator *coordinator, const char *name, const char *text);
-/* Returns whether the coordinator is known to have the last declared `text`. If so, sets `*out_ms` to the time since
- * then in ms (BOOTTIME). */
+/* Returns whether the coordinator stores `text` as this process's presence, as far as is known. If so, sets `*out_ms`
+ * to the time in ms since the coordinator confirmed `text` (BOOTTIME). */
 bool coordinator_stands(struct coordinator *coordinator, const char *text, uint64_t *out_ms);
 /* Reads the presence under `name`. After PAIR_DONE, version 1 comes with the declared text as the value; version 0
  * means that nothing is declared. Otherwise PAIR_UNKNOWN. */

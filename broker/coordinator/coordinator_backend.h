@@ -56,8 +56,8 @@ void coordinator_finish(struct coordinator *coordinator, struct coordinator_call
 /* Ends `call` as PAIR_UNKNOWN or PAIR_REFUSED, with an error message. */
 void coordinator_fail(struct coordinator *coordinator, struct coordinator_call *call, enum pair_outcome outcome,
                       const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* Returns whether the entry may be at `version`, given its last known version. coordinator_finish checks answers
- * itself. */
+/* Returns false if an answer with `version` and `trait` contradicts an earlier answer about the entry.
+ * coordinator_finish makes this check itself for each answer. */
 bool coordinator_believes(struct coordinator *coordinator, const char *name, uint64_t version,
                           const struct coordinator_trait *trait);
 void coordinator_is(struct coordinator *coordinator, enum coordinator_state state, uint64_t sessions,

@@ -92,12 +92,13 @@ struct etcd {
     struct endpoint endpoints[ETCD_HOSTS_MAX];
     struct endpoint *current; /* member that gets all calls; NULL: none */
     uint64_t cluster;         /* id of the cluster; 0: unknown */
-    uint64_t sessions;        /* number of times that calls became possible */
+    uint64_t sessions;        /* number of times that `is_up` became true */
     uint64_t begun_ms;        /* time at which the first probes were sent */
     uint64_t heard_ms;        /* time of a member's last answer */
-    uint64_t search_ms;       /* start of the search; valid if is_searching */
-    uint64_t probe_ms;        /* time of the next round of probes */
-    uint64_t watch_ms;        /* time before which the watch is not started */
+    /* Time in ms at which the search for a member that serves began; valid if `is_searching` is true. */
+    uint64_t search_ms;
+    uint64_t probe_ms; /* time of the next round of probes */
+    uint64_t watch_ms; /* time before which the watch is not started */
     struct exchange watch;
     struct etcd_lease lease;
     bool is_up;         /* true: calls can be sent to the current member */
@@ -230,11 +231,12 @@ static void etcd_forget_token(struct etcd *etcd, uint64_t number) {
  *   read     range, linearizable (etcd's default: a member asks the others before it answers)
  *   change   txn: compare the version, and the last known revision and value; put; read all keys again
  *
- * A change is *done* if etcd says that the transaction succeeded and its reads show the new value. It is *refused* if
- * etcd says that it failed and its reads show another entry. Everything else is *unknown*: the connection was lost
- * after a part may have been sent, a timeout, a change of leader, no space. An unanswered change may still be executed.
- * So a change is sent again only if no byte of it left this host, or if etcd refused its token without looking at the
- * change. A read is repeated until its deadline. */
+ * A change is *done* if etcd says that the transaction succeeded and its reads show the new value. A change is
+ * *refused* if etcd says that the transaction failed and its reads show another entry. In all other cases the
+ * outcome is *unknown*: the connection was lost after a part of the request may have been sent, a timeout, a change
+ * of leader, no space. etcd may still execute a change that it has not answered. So a change is sent again only if
+ * no byte of it left this host, or if etcd refused the token before it looked at the change. A read is repeated
+ * until its deadline. */
 
 #define AGAIN_MS 100
 
@@ -289,15 +291,15 @@ static struct etcd_known *known_of(struct etcd *etcd, const char *name) {
     return NULL;
 }
 
-/* Returns the trait. Its mark includes the value, because an etcd that was restored to an older state repeats
- * revisions. */
+/* Returns the trait of the entry, by which the coordinator recognizes another history. The trait's mark includes the
+ * value, because an etcd that was restored to an older state repeats revision numbers. */
 static struct coordinator_trait trait_of(const struct etcd_entry *entry) {
     uint64_t sums[2] = {entry->mark, frame_sum(entry->value, entry->size)};
     return (struct coordinator_trait){.birth = entry->birth, .mark = frame_sum(sums, sizeof sums)};
 }
 
-/* Stores an entry to compare later versions with. Forgets an entry that is not believed, so that no change is based on
- * it. */
+/* Stores an entry, so that later changes can be based on its version. Stores nothing if the entry contradicts earlier
+ * answers (coordinator_believes). */
 static void know(struct etcd *etcd, const char *name, const struct etcd_entry *entry) {
     const struct coordinator_trait trait = trait_of(entry);
     if (coordinator_believes(etcd->coordinator, name, entry->version, &trait)) known_of(etcd, name)->entry = *entry;
@@ -348,7 +350,7 @@ static struct etcd_flight *find_waiting(const struct etcd *etcd, uint64_t now_ms
     struct etcd_flight *flight = etcd->flights, *oldest = NULL;
     for (; flight != NULL; flight = flight->next)
         if (flight->endpoint == NULL && flight->again_ms <= now_ms)
-            oldest = flight; /* the list is newest first, so the last one found is the oldest */
+            oldest = flight; /* the newest flight is the first of the list, so the last match is the oldest flight */
     return oldest;
 }
 
@@ -473,7 +475,8 @@ static void land_refusal(struct etcd_flight *flight) {
 }
 
 static void flight_over(struct exchange *exchange, enum exchange_end end) {
-    struct etcd_flight *flight = (struct etcd_flight *)exchange; /* safe, because `exchange` is the first member */
+    /* The cast is safe, because `exchange` is the first member of struct etcd_flight. */
+    struct etcd_flight *flight = (struct etcd_flight *)exchange;
     bool is_read = flight->call->name != NULL;
     if (end != EXCHANGE_ANSWERED) {
         etcd_doubt(flight->etcd);
@@ -498,10 +501,9 @@ static void flight_over(struct exchange *exchange, enum exchange_end end) {
  *     ▲                                   │
  *     └───── refused, or expired ◄────────┘
  *
- * The revoke follows when no presence is declared any more. It deletes the key.
- *
- * An unanswered request is repeated, or the sequence starts again, at the next turn that is due. A lease whose grant
- * got no answer expires by itself. */
+ * The revoke deletes the key; it follows when no presence is declared any more. If a request gets no answer, the
+ * next turn that is due repeats the request or begins again with a grant. A lease whose grant got no answer expires
+ * by itself. */
 
 #define LEASE_MIN_S 2 /* minimum TTL of an etcd lease, in seconds */
 
@@ -673,7 +675,8 @@ static void take_token(struct endpoint *endpoint) {
 }
 
 static void probe_over(struct exchange *exchange, enum exchange_end end) {
-    struct endpoint *endpoint = (struct endpoint *)exchange; /* safe, because `exchange` is the first member */
+    /* The cast is safe, because `exchange` is the first member of struct endpoint. */
+    struct endpoint *endpoint = (struct endpoint *)exchange;
     char why[COORDINATOR_MESSAGE_SIZE];
     if (end != EXCHANGE_ANSWERED) {
         fail_at(endpoint, false, exchange->error);
@@ -826,7 +829,8 @@ static void watch_again(struct etcd *etcd, uint64_t now_ms) {
                               .body = etcd_ask_watch(etcd->prefix),
                               .token = etcd->token};
     etcd->watch_ms = now_ms + WATCH_AGAIN_MS;
-    (void)exchange_begin(&etcd->gateway, &etcd->watch, &request); /* if this fails, a later turn tries again */
+    /* If exchange_begin fails, a later turn tries again. */
+    (void)exchange_begin(&etcd->gateway, &etcd->watch, &request);
 }
 
 /* ---- the turn */
@@ -858,7 +862,7 @@ static void etcd_wait(void *state, int wake, int wait_ms) {
 }
 
 static void etcd_start(void *state, struct coordinator_call *call) {
-    struct etcd *etcd = state; /* only makes the request; the next turn sends it */
+    struct etcd *etcd = state; /* this function only makes the request; the next turn sends it */
     if (etcd_flight_make(etcd, call) != 0)
         coordinator_fail(etcd->coordinator, call, PAIR_UNKNOWN, "coordinator: no memory");
 }
@@ -869,9 +873,10 @@ static void etcd_abandon(void *state, struct coordinator_call *call) {
 }
 
 static void etcd_watch(void *state, const char *name) {
-    struct etcd *etcd = state; /* nothing to start, because the watch covers all keys */
+    struct etcd *etcd = state; /* no request is needed, because one watch covers all keys */
     (void)name;
-    if (etcd->is_watch_up) etcd->is_changed = true; /* make the caller read once; the watch reports later changes */
+    /* Makes the watch's owner read the entry once, because the watch reports later changes only. */
+    if (etcd->is_watch_up) etcd->is_changed = true;
 }
 
 /* ---- opening and closing */

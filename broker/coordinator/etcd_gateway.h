@@ -24,8 +24,8 @@ struct gateway {
     uint32_t connect_ms;          /* time limit for connecting, name look-up included */
 };
 
-/* A place for one request at a time, which may be used many times. Starts as zeros; the owner sets `over` and `line`.
- */
+/* Runs one HTTP request at a time, and can be used again. Initialize it with zeros; the owner then sets the callbacks
+ * `over` and `line`. */
 struct exchange {
     void (*over)(struct exchange *exchange,
                  enum exchange_end end);     /* called at the end of the request; may begin the next one */

@@ -12,7 +12,8 @@
 #include "coordinator_backend.h"
 
 #define BASE64 sodium_base64_VARIANT_ORIGINAL
-#define BASE64_SIZE(size) sodium_base64_ENCODED_LEN(size, BASE64) /* the size includes the NUL */
+/* Size in bytes of the Base64 text for `size` bytes, including the NUL. */
+#define BASE64_SIZE(size) sodium_base64_ENCODED_LEN(size, BASE64)
 #define QUOTED_MAX 200
 
 /* ---- requests */
@@ -201,7 +202,8 @@ static bool is_as_wanted(const struct coordinator_change *change, const struct e
            memcmp(entry->value, change->value, change->size) == 0;
 }
 
-/* Parses the last `count` responses, which are the reads. */
+/* Parses the last `count` responses of the transaction: the responses to its reads, which follow the responses to its
+ * puts. */
 static int take_entries(const json_t *answer, const struct etcd_change *changes, size_t count, bool happened,
                         struct etcd_entry *out, char message[COORDINATOR_MESSAGE_SIZE]) {
     const json_t *responses = json_object_get(answer, "responses");

@@ -21,10 +21,11 @@
 
 /* An entry as stored in etcd. */
 struct etcd_entry {
-    uint64_t version; /* 0: the entry does not exist. Otherwise also the version in coordinator calls: it starts at 1
-                         and grows by 1 per change */
-    uint64_t birth;   /* revision that created the entry */
-    uint64_t mark;    /* revision of the last change of the entry */
+    /* Etcd's version of the entry: 1 after its creation, plus 1 per change; 0: the entry does not exist. Coordinator
+     * calls use the same number. */
+    uint64_t version;
+    uint64_t birth; /* revision that created the entry */
+    uint64_t mark;  /* revision of the last change of the entry */
     size_t size;
     char value[COORDINATOR_VALUE_SIZE_MAX + 1];
 };
@@ -33,7 +34,8 @@ struct etcd_entry {
 struct etcd_change {
     const char *key;
     const struct coordinator_change *change;
-    const struct etcd_entry *known; /* last known entry at the expected version; NULL: unknown */
+    /* Last known state of the entry, if its version is the expected one; NULL: unknown. */
+    const struct etcd_entry *known;
 };
 
 char *etcd_ask_range(const char *key);
@@ -55,9 +57,9 @@ char *etcd_ask_with_lease(uint64_t lease);
 int etcd_take_count(const char *text, size_t size, uint64_t *out_cluster, char message[COORDINATOR_MESSAGE_SIZE]);
 int etcd_take_range(const char *text, size_t size, const char *key, uint64_t *out_cluster, struct etcd_entry *out,
                     char message[COORDINATOR_MESSAGE_SIZE]);
-/* Parses the answer to a change. `out`: the entries after it, whether changed or not. Returns an error, because the
- * outcome is unknown, in two cases: a change happened, but its entry has another value; or it did not happen, and
- * the entries show no reason. */
+/* Parses the answer to a change. Sets `out` to the entries as they are after the request, changed or unchanged. Returns
+ * an error if the answer contradicts itself, because the outcome is then unknown. Such an answer reports a change but
+ * shows another value, or reports no change although the entries had the expected versions. */
 int etcd_take_change(const char *text, size_t size, const struct etcd_change *changes, size_t count,
                      uint64_t *out_cluster, bool *out_happened, struct etcd_entry out[COORDINATOR_CHANGES_MAX],
                      char message[COORDINATOR_MESSAGE_SIZE]);

@@ -54,9 +54,9 @@ struct file_presence {
 };
 
 enum file_presence_news {
-    FILE_PRESENCE_SAME,   /* the file did not have to be written */
+    FILE_PRESENCE_SAME,   /* the declared presence is unchanged and not old, so the file was not written */
     FILE_PRESENCE_STANDS, /* `declared` is in the file now */
-    FILE_PRESENCE_GONE,   /* nothing is declared, or the file could not be written */
+    FILE_PRESENCE_GONE,   /* the file shows no presence: nothing is declared, or the file could not be written */
 };
 
 #define UNTIL_DIGITS 20
@@ -373,9 +373,9 @@ static const struct {
     {0x01161970, "GFS2"}, {0x7461636f, "OCFS2"}, {0x47504653, "GPFS"}, {0x19830326, "BeeGFS"},
 };
 
-/* Returns the name (static) of the network file system that contains the directory. NULL: a local one, or unknown;
- * opening the file gives a better error. On a network file system, another host's lock or rename may be visible late,
- * or never. */
+/* Returns the name (static) of the network file system that contains the directory. Returns NULL for a local file
+ * system, and for a directory that cannot be examined, because the later opening of the file gives a better error. On a
+ * network file system, another host's lock or rename may be visible late, or never. */
 static const char *network_disk(const char *directory) {
     struct statfs system;
     if (statfs(directory, &system) != 0) return NULL;

@@ -114,7 +114,7 @@ static void take_member(struct cursor *cursor, const char *word, struct record_m
     size_t size = strlen(word), left = (size_t)(cursor->end - cursor->at);
     out->is_known = false;
     if (cursor->failed || left < size || memcmp(cursor->at, word, size) != 0)
-        return; /* the record has no line of a node that has not joined yet */
+        return; /* the record has no line for this node, because the node has not joined yet */
     take(cursor, word, text, sizeof text);
     char *blank = strchr(text, ' ');
     if (blank == NULL) {

@@ -4,8 +4,8 @@
  *       ▲                                        │               │
  *       └─ expired, or credentials refused ──────┴───────────────┘          closed, and opened again after a second
  *
- * When a session expires, another is opened; nothing else depends on it. A session without a connection for LOST_MS is
- * replaced too, because the servers may have new addresses.
+ * When a session expires, another session is opened; nothing else depends on sessions. A session without a connection
+ * for LOST_MS is replaced too, because the servers may have new addresses.
  *
  * ZooKeeper's client gets addresses, never names: the renewal thread looks the names up. Client 3.8 would look them up
  * again at every turn of its I/O thread. A resolver that hangs would then break a good connection, and a failed look-up
@@ -34,8 +34,9 @@
  *     start ──► flight ── zoo_aset, … ─────────────────────►   I/O
  *     turn  ◄── list of returned flights, eventfd ◄─────────   completions
  *
- * A flight is a request in progress. ZooKeeper's threads only put flights on that list. The coordinator's thread owns
- * everything else here, except `renewal`: a thread that opens a session and looks up names, which may take long. */
+ * A *flight* is a request in progress. ZooKeeper's threads only add returned flights to the list. The coordinator's
+ * thread owns everything else in this file, except `renewal`: a thread that opens a session and looks up names,
+ * which may take long. */
 
 #define ZOOKEEPER_PATH_SIZE (COORDINATOR_URL_SIZE_MAX + COORDINATOR_NAME_SIZE_MAX + 2)
 
@@ -59,10 +60,12 @@ struct flight {
     struct zookeeper *zookeeper;
     struct coordinator_call *call; /* NULL: the caller does not wait any more, or the request is for a watch */
     struct watched *watched;
-    bool is_presence; /* true: the request is about the presence: FLIGHT_CLEARS, or the FLIGHT_DECLARES after it */
+    /* true: the request deletes the znode of an earlier presence (FLIGHT_CLEARS), or creates the new one after that
+     * (FLIGHT_DECLARES). */
+    bool is_presence;
     enum flight_step step;
     uint64_t session;
-    size_t path_made; /* FLIGHT_MAKES_PATH: number of bytes of `base` that exist */
+    size_t path_made; /* FLIGHT_MAKES_PATH: length in bytes of the first part of `base` for which znodes exist */
     /* result */
     int rc;
     size_t size;
@@ -207,8 +210,8 @@ static void watch_fired(zhandle_t *handle, int type, int state, const char *path
 
 /* ---- sending */
 
-/* Ties the request to the present session, in which it is about to be sent. If there is none, returns false, and the
- * request ends with the error that the session has expired. */
+/* Notes the current session in the request, which is about to be sent. If no session exists, ends the request with
+ * ZSESSIONEXPIRED and returns false. */
 static bool has_session(struct flight *flight) {
     flight->session = flight->zookeeper->sessions;
     if (flight->zookeeper->handle == NULL) came_back(flight, ZSESSIONEXPIRED);
@@ -427,7 +430,7 @@ static void finish_refused(struct flight *flight, const char *name) {
     finish(flight, PAIR_REFUSED);
 }
 
-/* Returns the transactions that created the znode and changed it last. */
+/* Returns the trait of the znode: the ids of the transaction that created it and of the one that changed it last. */
 static struct coordinator_trait trait_of(const struct Stat *stat) {
     return (struct coordinator_trait){.birth = (uint64_t)stat->czxid, .mark = (uint64_t)stat->mzxid};
 }
@@ -629,9 +632,9 @@ static bool look_up(const char *hosts, char out[ADDRESSES_SIZE], char why[ZOOKEE
     return out[0] != '\0';
 }
 
-/* Passes the credentials to the client. Its thread may be connecting already, and for a moment between a dead server
- * and the next one it accepts no credentials. A session without credentials would get "forbidden" for everything.
- * Returns ZOK or another result. */
+/* Passes the credentials to ZooKeeper's client. The client's own thread may be connecting already. While that thread
+ * changes from a dead server to the next one, the client accepts no credentials, so the call is repeated. A session
+ * without credentials would get "forbidden" for everything. Returns ZOK or another result. */
 static int enter(zhandle_t *handle, const char *credentials) {
     const struct timespec pause = {.tv_nsec = 1000000};
     int rc = ZINVALIDSTATE;
@@ -678,7 +681,8 @@ static void *renewal_run(void *argument) {
 }
 
 static void renew(struct zookeeper *zookeeper) {
-    zookeeper->renewed = zookeeper->handle; /* the renewal thread closes it; no other code uses it meanwhile */
+    /* The renewal thread closes this handle; no other code uses the handle meanwhile. */
+    zookeeper->renewed = zookeeper->handle;
     zookeeper->renew_ms = coordinator_now_ms() + COORDINATOR_TURN_MS;
     if (pthread_create(&zookeeper->renewal, NULL, renewal_run, zookeeper) != 0) return; /* a later turn tries again */
     pthread_setname_np(zookeeper->renewal, "tarry-coord-new");
@@ -773,7 +777,7 @@ static struct flight *find_waiting(const struct zookeeper *zookeeper) {
     struct flight *flight = zookeeper->flights, *oldest = NULL;
     for (; flight != NULL; flight = flight->next)
         if (flight->step == FLIGHT_WAITS)
-            oldest = flight; /* the list is newest first, so the last one found is the oldest */
+            oldest = flight; /* the newest flight is the first of the list, so the last match is the oldest flight */
     return oldest;
 }
 
@@ -797,7 +801,7 @@ static void zookeeper_turn(void *state) {
 }
 
 static void zookeeper_start(void *state, struct coordinator_call *call) {
-    struct zookeeper *zookeeper = state; /* only makes the request; the next turn sends it */
+    struct zookeeper *zookeeper = state; /* this function only makes the request; the next turn sends it */
     if (flight_make(zookeeper, call, NULL) == NULL)
         coordinator_fail(zookeeper->coordinator, call, PAIR_UNKNOWN, "coordinator: no memory");
 }

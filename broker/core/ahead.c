@@ -1,9 +1,9 @@
 /* ahead.c: see ahead.h. Invariants
  *   A-1  a task leased ahead of time is in session->ahead, with a timer for its due time, or in session->due;
- *   A-2  it was leased in this epoch, to this session, which is present, and its delivery has not been started;
- *   A-3  a session uses at most half of its prefetch ahead of time, and never its last credit;
- *   A-4  after a step session->due is empty, with two exceptions: a delivery to the session has not ended for at most
- *        AHEAD_LATE_MS, or the session is not settled yet (core->changed). */
+ *   A-2  such a task was leased in this epoch, to this session; the session is present, and the delivery has not
+ * started; A-3  a session uses at most half of its prefetch for leases ahead of time, and never its last credit; A-4
+ * after a step session->due is empty, with two exceptions: a delivery to the session is being sent for at most
+ *        AHEAD_LATE_MS, or the session is in core->changed, so that the next step settles it. */
 #include "ahead.h"
 
 #include "effects.h"
@@ -18,7 +18,7 @@ void ahead_note(struct core *core, struct task *task) {
     bool is_taken = from_ms == now_ms && queue_at(core, task->row.queue)->taker_count > 0;
     if (is_taken && core->soon_count < TIMERS_PER_STEP_MAX) {
         core->soon[core->soon_count++] = task->row.id;
-        /* Time of the next attempt to lease the task ahead, if this step does not reach the task. */
+        /* If this step does not lease the task ahead, the next attempt is half-way between now and the due time. */
         from_ms = now_ms + (due_ms - now_ms + 1) / 2;
     }
     near_soon(core, task, from_ms > now_ms ? from_ms : due_ms);
@@ -57,7 +57,8 @@ void ahead_stand_down(struct session *session) {
 
 /* ---- leasing */
 
-/* Returns how many more tasks the session may get ahead of time. Ready tasks of its queues take credit first. */
+/* Returns how many more tasks the session may get ahead of time. Credit for the ready tasks of the queue, and the
+ * session's last credit, is never used ahead of time (A-3). */
 static uint32_t room_of(const struct core *core, const struct session *session, const struct queue *queue) {
     bool is_fit = session->state == SESSION_UP && !session->gone && !session->resend_count &&
                   steady_ms(core) >= session->ahead_pause.until_ms &&
@@ -85,7 +86,8 @@ static struct session *next_taker(struct core *core, struct queue *queue, bool *
     return NULL;
 }
 
-/* Returns the task if it is not due yet and all earlier tasks of its line are in memory; otherwise NULL. */
+/* Returns the task if it is not due yet and no task that precedes it in the queue can be missing in memory; otherwise
+ * NULL. */
 static struct task *candidate(struct core *core, uint64_t id) {
     struct task *task = task_find(core, id);
     if (!task || task->place != PLACE_PENDING || !near_may_be_ahead(core, &task->row)) return NULL;
@@ -108,7 +110,7 @@ static struct row row_promised(const struct core *core, const struct queue *queu
                                const struct row *row) {
     struct row leased = row_leased(core, queue, session, row);
     leased.delivered_ms = row->due_ms;
-    /* TIME-1: the deadline is rounded up by 1 ms. */
+    /* The extra 1 ms is the rounding of the deadline: the lease must not end too early (TIME-1). */
     leased.lease_deadline_ms = row->due_ms + 1 + task_lease_ms(session, queue, row);
     return leased;
 }
@@ -140,9 +142,9 @@ static uint32_t limit(const struct core *core, uint32_t count) {
     return count > fitting ? (uint32_t)fitting : count;
 }
 
-/* Leases the tasks from `at` to `end`, all of one queue: each consumer with credit gets a fair share. Returns the first
- * task for which no visited consumer has credit. Sets `*out_full` if the queue's other consumers have no credit either,
- * or if a limit is reached. */
+/* Leases the tasks from `at` to `end`, all of one queue: each consumer with credit gets a fair share. Returns the index
+ * of the first task that was not leased. Sets `*out_full` to true if no further lease is possible: all consumers of the
+ * queue lack credit, or a limit is reached. */
 static uint32_t lease_run(struct core *core, struct queue *queue, uint32_t at, uint32_t end, uint32_t *records_left,
                           bool *out_full, struct core_effects *effects) {
     uint32_t share = (end - at + queue->taker_count - 1) / queue->taker_count;
@@ -160,8 +162,9 @@ static uint32_t lease_run(struct core *core, struct queue *queue, uint32_t at, u
     return at;
 }
 
-/* Halves the queue's time ahead, because some tasks from `at` to `end` could not be leased. Otherwise later tasks would
- * use the credit that earlier tasks need. The halving is undone only when time passes (near_halvings). */
+/* Halves the queue's lead time (how long before the due time its tasks are leased), because some tasks from `at` to
+ * `end` could not be leased. Otherwise later tasks would use the credit that earlier tasks need. Only the passing of
+ * time undoes a halving (near_halvings). */
 static void narrow(struct core *core, struct queue *queue, uint32_t at, uint32_t end) {
     uint64_t now_ms = steady_ms(core);
     uint8_t halvings = near_halvings(core, queue);
@@ -188,8 +191,8 @@ void ahead_lease(struct core *core, uint32_t records_max, struct core_effects *e
         uint32_t end = run_end(core, at, queue);
         bool is_served = queue->taker_count && !queue->paused, is_full = true;
         if (is_served) at = lease_run(core, queue, at, end, &records_max, &is_full, effects);
-        /* If is_full is false, consumers that were not visited may have credit. The tasks that are left are leased
-         * later (ahead_note). */
+        /* If is_full is false, consumers that were not visited may have credit. The timers that ahead_note has set
+         * lease the remaining tasks later. */
         if (is_served && at < end && is_full) narrow(core, queue, at, end);
         at = end;
     }
@@ -208,7 +211,7 @@ void ahead_return(const struct core *core, const struct task *task, struct row *
     row_unsend(task, out);
 }
 
-/* Adds a record to the draft that withdraws the lease. */
+/* Adds the withdrawal of the task's lease to the draft, as a record. */
 static void take_back(struct draft *draft, const struct task *task) {
     assert(task->ahead);
     struct known known = known_of(task);
@@ -217,7 +220,8 @@ static void take_back(struct draft *draft, const struct task *task) {
     draft_put(draft, TARRY__CAUSE__CAUSE_UNSENT, &known, &row);
 }
 
-/* TRUE-1: withdraws the lease, so that the decision is about a task that no consumer has seen. */
+/* Withdraws a lease ahead of time before a decision about its task. So the decision concerns a task that no consumer
+ * has seen (TRUE-1). */
 void ahead_see(struct draft *draft, struct known *known) {
     if (known->ended || known->row.state != ROW_LEASED || !ahead_is(draft->core, &known->row)) return;
     take_back(draft, task_find(draft->core, known->row.id));
@@ -236,7 +240,8 @@ static void withdraw_list(struct core *core, struct session *session, const stru
             if (draft.record_count == RECORDS_PER_FRAME_MAX) break;
             take_back(&draft, task);
         }
-        draft_commit(&draft, NULL, effects); /* committing the draft also removes its tasks from the list */
+        /* The commit removes the tasks of the draft from `list`, so the outer loop ends. */
+        draft_commit(&draft, NULL, effects);
     }
 }
 
@@ -278,7 +283,7 @@ struct departure {
     uint32_t count;
     uint32_t count_max;
     uint64_t bytes;
-    struct draft back; /* the draft that withdraws the leases of tasks that must wait */
+    struct draft back; /* draft of the withdrawals of leases whose tasks cannot be part of this delivery */
 };
 
 static void commit_back(struct core *core, const struct session *session, struct departure *departure,
@@ -294,7 +299,8 @@ static bool must_wait(struct core *core, struct session *session, const struct t
     if (!is_overtaken && !is_outdated(core, session, task)) return false;
     if (is_overtaken) rest(core, session);
     take_back(&departure->back, task);
-    /* An outdated task becomes ready at once, so that later tasks are not delivered before it (KEEP-1). */
+    /* A task whose lease is withdrawn because it waited too long becomes ready at once, so that later tasks are not
+     * delivered before it (KEEP-1). */
     bool is_full = departure->back.record_count == RECORDS_PER_FRAME_MAX;
     if (!is_overtaken || is_full) commit_back(core, session, departure, effects);
     return true;
@@ -323,7 +329,8 @@ static bool gather_due(struct core *core, struct session *session, uint32_t prio
     return true;
 }
 
-/* Withdraws late leases of a lower priority, which a full delivery has skipped; the tasks become ready. */
+/* Withdraws the leases of a lower priority that waited longer than AHEAD_LATE_MS because the delivery was full. Their
+ * tasks become ready. */
 static void take_back_late(struct core *core, struct session *session, uint32_t priority, struct departure *departure,
                            struct core_effects *effects) {
     const struct task *next = NULL;
@@ -372,8 +379,9 @@ static void depart(struct core *core, struct session *session, struct core_effec
     *PUSH(effects, deliveries) = (struct core_delivery){
         .session = session->id,
         .lane = session->lane,
-        .after = position + 1, /* LOG-1: any position inside the lease's frame is enough, because the durable log always
-                                  ends at the end of a frame */
+        /* LOG-1: a position inside the frame of the lease is enough, because the durable part of the log always ends at
+         * the end of a frame. */
+        .after = position + 1,
         .tasks = departure.tasks,
         .count = departure.count,
         .departs = true,
@@ -390,7 +398,7 @@ void ahead_departed(struct session *session) {
     }
 }
 
-/* Delivers or withdraws the due leases. */
+/* Delivers the session's leases ahead of time that are due, or withdraws them. */
 static void settle_due(struct core *core, struct session *session, struct core_effects *effects) {
     bool may_send = session->state == SESSION_UP && !session->sending && !session->resend_count && !session->gone;
     if (may_send && session->due_mask) depart(core, session, effects);

@@ -1,6 +1,6 @@
 /* apply.c: see apply.h. Every record carries the data that it replaces, so apply reads nothing outside memory and
- * refuses nothing. A record that contradicts the tally comes from a damaged log or a bug; it stops the start, or the
- * broker. */
+ * refuses nothing. A record that contradicts the counts of tasks (the tally) comes from a damaged log or a bug; it
+ * stops the start, or the broker. */
 #include "apply.h"
 
 #include <string.h>

@@ -4,8 +4,9 @@
 
 #include "tasks.h"
 
-/* Applies the frame at core->position and advances the position. `knowns`: for each record, the task after the record
- * (NULL: not about a task); NULL: decode and hash the records. Returns non-zero if a record contradicts the state. */
+/* Applies the frame at core->position and advances the position. For each record, `knowns` contains the task after the
+ * record, or NULL if the record is not about a task. If `knowns` itself is NULL, apply_frame decodes and hashes the
+ * records. Returns non-zero if a record contradicts the state. */
 int apply_frame(struct core *core, uint64_t frame_bytes, const Tarry__FrameBody *body, struct known *const *knowns);
 
 #endif

@@ -42,8 +42,8 @@ static uint64_t check_line(struct core *core, const struct line_state *line) {
     assert(line->size_class == (near ? 64 - __builtin_clzll(near) : 0));
     assert(line->leases_early == queue->policy.lease_before_due);
     assert(ready_check(&line->ready) && ready_check(&line->early) && early == line->early.count);
-    if (queue->policy.lease_before_due)
-        assert(near == ready + early); /* each near task is ready or early; none is in PLACE_PENDING */
+    /* In a queue with lease_before_due, each task within the horizon is ready or early (PLACE_EARLY). */
+    if (queue->policy.lease_before_due) assert(near == ready + early);
     const uint32_t bit = 1u << (line->line.base * PRIORITY_COUNT + line->line.priority);
     assert(!(queue->early_mask & bit) == !early && !(queue->ready_mask & bit) == !ready);
     const struct ready_node *first = ready_min(&line->early);
@@ -82,7 +82,7 @@ static void check_task(struct core *core, const struct task *task) {
     }
 }
 
-/* Checks A-1 and A-4 (ahead.c). */
+/* Checks the invariants of leases ahead of time (ahead.c). */
 static void check_ahead(const struct core *core) {
     uint64_t ahead = 0;
     for (uint32_t i = 0; i < core->sessions_end; i++) {
@@ -106,7 +106,8 @@ static void check_ahead(const struct core *core) {
         }
         assert(count == session->ahead_count && count <= session->lease_count);
         bool is_behind = session->sending && steady_ms(core) <= session->sending_ms + AHEAD_LATE_MS;
-        /* only its two exceptions permit due tasks after a step. */
+        /* A-4: after a step a session has due tasks only if it is in core->changed, or while a delivery to it is not
+         * sent yet (at most AHEAD_LATE_MS). */
         assert(!session->due_mask || session->changed || is_behind);
         ahead += count;
     }
@@ -116,7 +117,7 @@ static void check_ahead(const struct core *core) {
 /* Checks the lists that deliver() uses: sessions with credit per queue, and queues to serve. */
 static void check_serving(struct core *core) {
     uint32_t willing[QUEUE_PLACES + 1] = {0}, consumers[QUEUE_PLACES + 1] = {0};
-    uint32_t movers = 0, sharers = 0; /* numbers of movers and of sharers that are willing to get tasks */
+    uint32_t movers = 0, sharers = 0; /* numbers of movers and sharers (leases.h) that can get tasks now */
     for (uint32_t i = 0; i < core->sessions_end; i++) {
         const struct session *session = &core->sessions[i];
         if (session->state == SESSION_FREE) continue;

@@ -128,8 +128,8 @@ static struct lack lacks_memory(const struct core *core, const struct demand *de
 }
 
 /* Checks the capacity for a commit. Acks, extends and releases of leased tasks always pass, because these tasks are in
- * memory. Two operations may use the reserved memory: a nack that gives a reason, and an operation that settles a
- * formerly leased task which only the index holds. */
+ * memory. Two operations may use the reserved memory: a nack that gives a reason, and an operation that settles a task
+ * which is not leased any more and is only in the index. */
 static struct lack lacks_capacity(struct core *core, const struct core_request *request) {
     struct demand demand = demand_of(core, request);
     if (demand.schedules && core->overlay_count > core->options.index_lag_max)
@@ -237,8 +237,9 @@ static void decide_one(struct decision *d, const struct core_request *request, s
     if (content && content->problem) { /* proto/check.h found the operation malformed when it was received */
         refuse_op(d, content->code, TARRY__OUTCOME__NONE, content->problem);
     } else if (op->op_case == TARRY__OP__OP_QUEUE_DELETE &&
-               request->message->commit->n_ops != 1) { /* the queue's tasks were read before this commit, so other
-                                                          operations of it could change them */
+               request->message->commit->n_ops !=
+                   1) { /* the tasks of the queue were read before this commit. Another operation of the commit could
+                           change them, so a deletion must be alone */
         refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE,
                   "a commit that deletes a queue must not have other operations");
     } else if (may_touch(d, op_id(op))) {
@@ -260,9 +261,9 @@ static void decide_alone(struct core *core, const struct core_request *request, 
     decide_one(&d, request, i, queue, result);
 }
 
-/* Aborts an atomic commit: none of its operations takes effect. Decides each refused operation a second time, without
- * the effects of the operations before it, because its answer must not depend on them (TRUE-1). All other operations
- * get ABORTED. */
+/* Aborts an atomic commit: none of its operations takes effect. An operation may have been refused only because of an
+ * earlier operation of the commit. So each refused operation is decided a second time, alone, and its answer is true
+ * for the state without the commit (TRUE-1). All other operations get ABORTED. */
 static void abort_all(struct core *core, const struct core_request *request, struct facts_table *facts,
                       const struct queue *const *queues, Tarry__CommitReply *reply, struct core_effects *effects) {
     reply->aborted = true;

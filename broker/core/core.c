@@ -163,11 +163,12 @@ void core_restore(struct core *core, const struct core_base *base) {
 int core_restore_queue(struct core *core, const Tarry__QueuePut *put) {
     if (!queue_number_is_valid(put->number)) return CORE_NONSENSE;
     const uint32_t number = core->tally.queues[queue_place(put->number)].number;
-    /* Another queue took this queue's place later, so this record is outdated. */
+    /* Another queue uses the same entry of the table of queues now, so this record is outdated. */
     if (number && number != put->number) return 0;
     int error = queue_apply(core, put);
     if (error) return error;
-    /* Tasks that only the index holds lie beyond the horizon. */
+    /* Some tasks of the line are only in the index, so its horizon (up to which memory has all waiting tasks) starts at
+     * 0. */
     for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
         struct line_state *line = &queue_at(core, put->number)->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
         if (line_index_only(core, line)) line->horizon = (struct due){0, 0};
@@ -221,7 +222,8 @@ int core_restore_outcome(struct core *core, const struct outcome *outcome) {
         return 0;
     }
     if (!queue_number_is_valid(outcome->queue)) return CORE_NONSENSE;
-    if (!queue_has_place(core, outcome->queue)) { /* the place of the outcome's queue belongs to another queue now */
+    if (!queue_has_place(core, outcome->queue)) { /* another queue uses the table entry of the outcome's queue now, so
+                                                     the outcome is forgotten */
         outcomes_forget(core->outcomes, outcome->ended_ms);
         return 0;
     }
@@ -354,8 +356,9 @@ static void lane_gone(struct core *core, uint64_t id, struct core_effects *effec
     struct session *session = session_find(core, id);
     if (!session || !session_is_present(session)) return;
     if (session->sending && !session->sending_again) {
-        session->gone = true; /* The session ends when LANE_SENT arrives: only that event says whether the delivery was
-                                 sent. If it was not sent, no attempt is counted (TRUE-1). */
+        /* The session ends when CORE_LANE_SENT arrives, because only that event says whether the delivery was sent. If
+         * it was not sent, no attempt is counted (TRUE-1). */
+        session->gone = true;
     } else {
         session_gone(core, session, TARRY__SESSION_END__CAUSE__PIPE_LOST, effects);
     }
@@ -462,16 +465,16 @@ static bool has_more_to_do(const struct core *core) {
     return checks || near_is_trimming(core) || near_is_promoting(core) || near_is_relieving(core);
 }
 
-/* Returns true if ready tasks can be delivered at once, because this step made them ready, or made leases possible,
- * after its deliveries. They must not wait for the next event (CALM-1). */
+/* Returns true if tasks can be delivered at once because, after its deliveries, this step made tasks ready or made
+ * leases possible. Such deliveries must not wait for the next event (CALM-1). */
 static bool may_deliver_now(const struct core *core, bool could_lease) {
     bool is_serving =
         core->started && !core->stopping && !core->full && (core->serving.count || can_move(core)) && may_lease(core);
     return is_serving && (core->ready_anew || !could_lease);
 }
 
-/* Steps the core while another node leads. The time stays that of the last frame, because apply must have the same
- * result on the two nodes. Only a question uses the current time. */
+/* Steps the core while another node leads. The core keeps the time of the last frame, because applying the frames must
+ * have the same result on both nodes. Only a question uses the current time. */
 static void follow(struct core *core, const struct core_event *event, struct core_effects *effects) {
     struct instant then = core->now;
     switch (event->kind) {
@@ -491,7 +494,7 @@ static void follow(struct core *core, const struct core_event *event, struct cor
     case CORE_STOP:
         core->stopping = true;
         break;
-    case CORE_RESUME: /* a hand-over was commanded and withdrawn before this node began to lead */
+    case CORE_RESUME: /* this node got the order to take over, and the order was withdrawn before it began to lead */
         core->stopping = false;
         break;
     default:
@@ -570,8 +573,8 @@ static void dispatch_event(struct core *core, const struct core_event *event, st
     }
 }
 
-/* Returns when the broker must write another frame, so that the log shows that it was serving (overdue.h). Returns
- * UINT64_MAX if no frame is needed: for example, while written frames are not durable yet. */
+/* Returns the steady time in ms at which the broker must write another frame, so that the log shows that it was serving
+ * (overdue.h). Returns UINT64_MAX if no frame is needed, for example while a written frame is not durable yet. */
 static uint64_t mark_at_ms(const struct core *core) {
     bool is_wanted = core->overdue_queues && core->started && !core->stopping && core->durable == core->position;
     return is_wanted ? core->recorded.steady_ns / 1000000 + OVERDUE_MARK_MS : UINT64_MAX;
@@ -596,14 +599,14 @@ static void seal_when_idle(struct core *core, struct core_effects *effects) {
     core->seal_at_ms = UINT64_MAX;
 }
 
-/* Sets the time to that of the event. The time of a delayed event is that of its arrival, which may be earlier than the
- * time of an event already handled. Then the event gets that later time, on the steady clock and on the wall clock.
- * Reason: after a restart, the time continues by the difference of the two clocks. If the wall clock was set during the
- * delay and only the steady clock advanced here, timers would expire too early (TIME-1; history 20714502). */
+/* Sets the core's time to that of the event. A delayed event carries the time of its arrival. If the core has already
+ * handled a later time, the steady clock keeps the later time, and the wall clock is moved by the same amount. Reason:
+ * after a restart, the time continues by the difference of the two clocks. If only the steady clock were moved, timers
+ * could expire too early (TIME-1; history 20714502). */
 static void set_now_of(struct core *core, const struct core_event *event) {
     struct instant now = event->now;
     uint64_t behind_ns = core->now.steady_ns > now.steady_ns ? core->now.steady_ns - now.steady_ns : 0;
-    /* The difference exceeds the event's age only if it comes from the clocks of two nodes. */
+    /* behind_ns can exceed the event's age only if the two times come from the clocks of two nodes. */
     if (behind_ns > event->age_ns) behind_ns = event->age_ns;
     now.wall_ns += behind_ns;
     set_now(core, &now);
@@ -645,8 +648,8 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     assert(effects->arena->used - used <= STEP_EFFECTS_MAX); /* CALM-1 */
 }
 
-/* Returns the earliest wall timer, of tasks or recurrences, in steady ms, as if both clocks advanced equally from now
- * on. */
+/* Returns the steady time in ms at which the earliest wall-clock timer of a task or a recurrence expires, if both
+ * clocks advance equally from now on. */
 static uint64_t wall_deadline(const struct core *core) {
     const uint64_t recur_ms = core->recur_count ? wheel_next(&core->recur_wheel) : WHEEL_NEVER;
     uint64_t next_ms = wheel_next(&core->wheels[ROW_WALL]);

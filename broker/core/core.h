@@ -1,7 +1,8 @@
 /* core.h: interface of the core, the deterministic state machine that makes all decisions.
  *
- * For an event, core_wants says which facts the core needs; the shell reads them; core_step returns the effects. Inside
- * a step, `decide` reads the state and turns a command into records or a refusal. Only `apply` changes the state
+ * The shell passes events to the core. core_wants says which rows of the index the core needs for an event, and the
+ * shell reads them. core_step processes the event and returns effects, which the shell carries out. Inside a step,
+ * `decide` turns a command into log records or a refusal, and reads the state only. Only `apply` changes the state
  * (LOG-2). Each event carries the time (TIME-2).
  *
  * The core does no I/O, reads no clock, starts no thread, has no global variable and allocates only at start. The real
@@ -32,7 +33,7 @@ struct instant {
 
 struct core_options {
     size_t memory;       /* maximum memory of tasks in bytes (near window and overlay) */
-    size_t near_max;     /* maximum number of tasks within horizons; 0: limited by memory only */
+    size_t near_max;     /* maximum number of tasks in the near window (near.h); 0: only `memory` limits it */
     uint32_t work_max;   /* for tests: maximum number of tasks, lines or queues per part of a step; 0: see state.h */
     uint32_t queues_max; /* for tests: maximum number of clients' queues; 0: QUEUES_MAX */
     uint32_t outcomes_max;
@@ -107,16 +108,19 @@ enum core_event_kind {
     CORE_PAGE,      /* rows for a job were read */
     CORE_STOP,      /* accept no new work; answer only what is durable */
     CORE_RESUME,    /* after CORE_STOP: accept work again */
-    CORE_INSPECT,   /* sent instead of CORE_START: the time stands still and nothing is recorded. Only questions
-                       (CLASS_QUESTION), WINDOW and STOP may follow, all at the time of the last frame */
-    CORE_FOLLOW, /* sent instead of CORE_START, which may follow later: another node writes the log. core_replay applies
-                    the frames; the state is that of the last frame. Only questions (as of event.now), DURABLE, INDEXED,
-                    TICK, START, STOP and RESUME may follow */
+    /* Sent instead of CORE_START, to read a stopped broker's data: the time stands still at the last frame, and nothing
+     * is recorded. Only requests of CLASS_QUESTION, CORE_WINDOW and CORE_STOP may follow. */
+    CORE_INSPECT,
+    /* Makes this node a follower: another node writes the log, and core_replay applies its frames. Sent before or
+     * instead of CORE_START. Until CORE_START, only requests of CLASS_QUESTION, CORE_DURABLE, CORE_INDEXED, CORE_TICK,
+     * CORE_STOP and CORE_RESUME may follow. Questions are answered as of `event.now`. */
+    CORE_FOLLOW,
     CORE_REFUSED, /* records in the log that clients were refused access */
     CORE_ALONE,   /* the leader of a pair starts or stops serving alone; `alone` is recorded unchanged. Not sent after
                      CORE_STOP */
-    CORE_CLOSE,   /* after CORE_STOP: the log records the stop and after that takes no further record; DURABLE, INDEXED,
-                     TICK may follow */
+    /* Sent after CORE_STOP: the core records the stop and then adds nothing more to the log. Only CORE_DURABLE,
+     * CORE_INDEXED and CORE_TICK may follow. */
+    CORE_CLOSE,
 };
 
 /* The caller's properties on which decisions depend. The shell (broker/access) has already checked the caller's roles
@@ -131,8 +135,9 @@ struct core_caller {
     bool is_broker; /* the broker itself: the only caller that may use the broker's own queues (queue_is_reserved) */
     /* Maximum numbers of sessions, queues, producers and pending tasks of the caller; 0: no limit per caller. */
     uint64_t sessions_max;
-    uint64_t queues_max; /* maximum number of queues that the caller created, and also of queues that its consumers wait
-                            for */
+    /* Maximum number of queues that the caller created; the same maximum holds for queues that its consumers wait
+     * for. */
+    uint64_t queues_max;
     uint64_t producers_max; /* above this number, the caller's producer that was idle longest is removed */
     uint64_t pending_max;   /* maximum number of tasks in the caller's queues, waiting or in flight */
 };
@@ -167,25 +172,27 @@ struct core_past { /* past tasks of one operation, in order of id; at most REDAC
     uint64_t id_end; /* upper bound of the search: tasks with this id or a larger one may be missing, because they were
                         too new */
     bool is_former;  /* a queue has the requested name now, or had it earlier */
-    bool no_room;    /* earlier operations of the commit used its whole limit, so the shell did not search for this
-                        operation */
+    /* Earlier operations of the same commit found as many past tasks as one commit may use, so the shell did not search
+     * for this operation. */
+    bool no_room;
 };
 
 /* Rows that the shell read from the index for the event, as of `position`. */
 struct core_facts {
     const struct row *rows;
     size_t count;
-    const struct want
-        *wants; /* the requested ids and keys; an id or key that is not among `rows` is not in the index */
+    /* Ids and keys that the shell searched for; if `rows` has no row for one of them, the index does not contain it. */
+    const struct want *wants;
     size_t want_count;
 };
 
 /* Number of tasks that become due per time span, as the shell read it from the index (core_plan_calendar). */
 enum core_calendar_found {
     CALENDAR_FOUND,
-    CALENDAR_BEHIND,   /* the index has not yet absorbed all that was recorded when the question arrived */
-    CALENDAR_COUNTING, /* after an update of the program, the index counts all tasks again. Until now it has counted the
-                          tasks with ids below `counted`; it is complete at `next_id` */
+    CALENDAR_BEHIND, /* the index has not yet absorbed all that was recorded when the question arrived */
+    /* The index counts all tasks again after an update of the program, and is not ready. It has counted the tasks with
+     * ids below `counted`, and stops at `next_id`. */
+    CALENDAR_COUNTING,
     CALENDAR_TOO_MUCH, /* the request needs more entries than one request may read */
 };
 struct core_calendar {
@@ -224,14 +231,15 @@ struct core_request {                 /* REQUEST */
     const Tarry__Request *message;    /* the request, already checked by check.h */
     const struct core_caller *caller; /* the caller; NULL: it has no restrictions */
     const char *peer;                 /* the client's network address, at most PEER_SIZE_MAX bytes; NULL: not known */
-    /* true: the client is a gateway, which shares a session among many clients. The core delivers as many tasks as the
-     * session has credit for. Silence does not end the session. Its leases last until their deadlines, even across a
-     * restart, unless the session is bound to the process (Subscribe.bound; broker/gateway/README.md). */
+    /* true: the client is a gateway, which shares one session among many clients. The session gets as many tasks as its
+     * credit allows. Silence does not end the session. Its leases last until their deadlines, even across a restart,
+     * unless the session is bound to the process (Subscribe.bound; broker/gateway/README.md). */
     bool pooled;
     struct core_facts facts; /* Commit, Get */
     uint32_t look;           /* List, Stats: handle of core_look; 0: core_look was not called yet */
     union {                  /* by message->body_case */
-        struct { /* the largest member is first, because an initialiser that names no member clears only the first */
+        struct { /* `list` is the union's largest member and must be first, because an initialiser that names no member
+                    clears only the first */
             const struct row *rows;
             size_t row_count;
             struct due through;
@@ -267,8 +275,7 @@ struct core_loaded { /* data of WINDOW: rows that the effect core_window request
     const struct row *rows;
     size_t row_count;
     struct due through;
-    bool more; /* these rows are only a part of the window: `through` is the last row of this part, and other parts
-                  follow */
+    bool more; /* more parts of the window follow; `through` is the last row of this part */
 };
 
 struct core_paged { /* data of PAGE: rows that the effect core_page requested */
@@ -286,18 +293,22 @@ struct core_alone { /* ALONE */
 
 struct core_event {
     enum core_event_kind kind;
-    bool behind;  /* `now` is in the past, because more events are queued. No delivery starts, because its leases would
-                     start in the past too */
+    /* `now` is older than the real time, because further events are queued. The core starts no delivery, because the
+     * lease would begin in the past. */
+    bool behind;
     bool no_room; /* the disk has no room for new tasks: no recurrence advances */
     bool full;    /* too much data is being sent, so no delivery starts. A TICK follows when this ends */
-    struct instant now; /* when the event was received; the core first handles the timers that expired before this time,
-                           and no later ones (TIME-2) */
-    uint64_t age_ns;    /* age of `now` in ns */
-    uint64_t late_ns;   /* the event may have arrived up to this many ns after `now`; its relative times count from that
-                           time (TIME-1) */
-    union {             /* data of the event by kind; a kind without a member here has no data */
-        struct core_request request; /* the largest member is first, because an initialiser that names no member clears
-                                        only the first */
+    /* Time at which the event was received. The core first handles all timers that expired before this time
+     * (TIME-2). */
+    struct instant now;
+    uint64_t age_ns; /* age of `now` in ns */
+    /* Maximum delay in ns between `now` and the event's real arrival. Delays in the event (such as delay_ms) count from
+     * `now` + `late_ns` (TIME-1). */
+    uint64_t late_ns;
+    union { /* data of the event by kind; a kind without a member here has no data */
+        /* `request` is the union's largest member and must be first, because an initialiser that names no member clears
+         * only the first. */
+        struct core_request request;
         struct core_start start;
         struct core_lane_news lane;
         struct core_loaded window;
@@ -350,13 +361,15 @@ struct core_delivered {
 struct core_delivery { /* one message to a consumer; may be sent once the log is durable up to `after` */
     uint64_t session;
     uint32_t lane;
-    uint64_t turn; /* value of lanes_turn (lanes.h), which changes when another session gets the lane; set by the
-                      shell */
+    /* Number of the lane's current owner (`lanes_turn` in lanes.h), set by the shell; it changes when another session
+     * gets the lane. */
+    uint64_t turn;
     uint64_t after;
     const struct core_delivered *tasks;
     size_t count;
-    bool departs; /* the tasks were leased ahead of time and are due now. Only `after` must be durable, which is almost
-                     always already the case */
+    /* The tasks were leased ahead of time and are due now. The lease was recorded earlier, so the log is almost always
+     * durable up to `after` already. */
+    bool departs;
 };
 
 struct core_window { /* request to load the near window of a line; the shell answers with CORE_WINDOW */
@@ -382,7 +395,7 @@ struct core_lane { /* request to open a lane for the session's connection, or to
     const char *principal; /* with open: principal of the session; valid until the next step */
 };
 
-struct core_low { /* hint for the index: no row of the line below `low` exists any more */
+struct core_low { /* hint for the index: all rows of the line that come before `low` are gone */
     struct line line;
     struct due low;
 };
@@ -417,10 +430,11 @@ void core_effects_init(struct core_effects *effects, struct arena *arena);
 void core_effects_reset(struct core_effects *effects);
 
 /* ---- the interface */
-/* Computes what the event needs from the index, because memory does not contain it. Fills `wants` (in `arena`; keys are
- * borrowed from the event) and returns their number; 0: step the event now. `filter` is called for each key first
- * (NULL: every key may exist). Only a Commit, a Get and a PAGE may need something (List: see core_plan_list). Facts in
- * the event count as known, so a caller repeats the call until it returns 0. */
+/* Computes which rows the event needs from the index, because memory does not contain them. Writes them to `wants` (in
+ * `arena`; keys are borrowed from the event) and returns their number. Returns 0 if the event can be stepped now. For
+ * each key, `filter` is asked first whether the key may exist; if `filter` is NULL, every key may exist. Only a Commit,
+ * a Get and a PAGE may need rows; core_plan_list serves a List. Rows in the event's facts are not requested again. The
+ * caller repeats the call until it returns 0. */
 struct core_filter {
     bool (*may_exist)(const void *keys, uint64_t key_hash);
     void (*prefetch)(const void *keys,
@@ -430,15 +444,16 @@ struct core_filter {
 #define WANTS_NO_MEMORY SIZE_MAX /* result of core_wants: `arena` is exhausted */
 size_t core_wants(struct core *core, const struct core_event *event, struct arena *arena,
                   const struct core_filter *filter, struct want **out_wants);
-/* Keeps records that the index has not absorbed in memory until core_unhold with the same handle. Call it before the
- * shell reads facts for an event. Returns -1 if too many holds are active (reply BUSY). May change core_deadline. */
+/* Makes the core keep all records in memory that the index has not absorbed now, until core_unhold is called with the
+ * same handle. Call it before the shell reads facts for an event. Returns -1 if too many holds are active (reply BUSY).
+ * May change core_deadline. */
 int core_hold(struct core *core);
 void core_unhold(struct core *core, int hold);
 
-/* Does the long part of a List (which needs its page and a hold) or a Stats in short pieces before the step. Returns
- * true when the event must be stepped. Returns false if it must be called again; other events may be stepped between
- * two calls. After the first call (request.look is set) the caller must call core_look_end, after the step or instead
- * of it. A step without core_look gives the same answer in one long step. */
+/* Does the long work of a List or a Stats in short pieces before the step. A List needs its rows and a hold first.
+ * Returns false if the caller must call it again; the caller may step other events between two calls. Returns true when
+ * the caller must step this event. Once request.look is set, the caller must call core_look_end, after the step or
+ * instead of the step. A step without core_look gives the same answer, but takes long. */
 bool core_look(struct core *core, struct core_event *event);
 void core_look_end(struct core *core, struct core_event *event);
 
@@ -450,7 +465,8 @@ uint64_t core_deadline(const struct core *core);
 /* Returns a hash of the whole logical state at core_position; it does not depend on the order of the parts (DESIGN.md,
  * Digest). */
 uint64_t core_digest(const struct core *core);
-/* Returns true if an occurrence of a recurrence is due at this time, so that the next step needs core_event.no_room. */
+/* Returns true if a recurrence has an occurrence that is due at this time. The shell must then set core_event.no_room
+ * in the next event. */
 bool core_recurs(const struct core *core, const struct instant *now);
 uint64_t core_position(const struct core *core); /* log position of the next frame */
 uint64_t core_live(const struct core *core);     /* number of tasks pending, ready and in flight */
@@ -477,8 +493,8 @@ bool core_has_groups(const struct core *core);
 uint64_t core_id_end(const struct core *core);
 void core_plan_list(const struct core *core, const Tarry__List *list, struct core_list_plan *out);
 /* Returns true if a List's result page has space left and the index may contain more matching rows. Call it when
- * core_look has returned true. *out then says what to read next; list.rows and list.through must next cover both reads,
- * and core_look starts again. */
+ * core_look has returned true. `*out` then says which rows the shell must read next. The shell appends them to
+ * list.rows, advances list.through, and calls core_look from the start. */
 bool core_list_goes_on(const struct core *core, const struct core_request *request, struct core_list_plan *out);
 /* Computes what the shell must read from the index for a Calendar request, once the index has absorbed all that is
  * recorded now. The shell sends the result with the request. If the named queue does not exist, nothing is read.

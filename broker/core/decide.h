@@ -48,9 +48,9 @@ bool may_touch(struct decision *d, uint64_t id);
 extern const char refused_brokers_task[]; /* error message for a task in one of the broker's own queues */
 
 enum resolved { RESOLVED_LIVE, RESOLVED_DEAD, RESOLVED_ENDED };
-/* Finds the task that the reference names, as this draft leaves it. If the task has expired, records that before any
- * answer about the task. If the task has ended or was never known, returns RESOLVED_ENDED, and the result contains the
- * outcome, its time and known-since. */
+/* Finds the task that the reference names, including changes by earlier operations of this draft. If the task has
+ * expired, first records the expiry. If the task has ended or was never known, returns RESOLVED_ENDED, and the result
+ * contains the outcome, its time and known-since. */
 enum resolved resolve(struct decision *d, const Tarry__Ref *ref, struct known *out);
 enum resolved resolve_id(struct decision *d, uint64_t id, struct known *out);
 /* Writes a task into the result: id, due time, deliveries, last session and time. If it is in flight, also the token

@@ -18,8 +18,8 @@ static bool stands_in_the_way(struct decision *d, enum resolved resolved, const 
     return false;
 }
 
-/* Takes the task back from the sharer, because no consumer has seen the task. Returns the task's new state: waiting, or
- * expired. */
+/* Withdraws the task's lease from the sharer (the part of the broker that leases a topic's due tasks). No consumer has
+ * seen the task. Returns the task's new state: waiting, or expired. */
 static enum resolved take_back(struct decision *d, enum resolved resolved, struct known *known) {
     const struct task *task = task_find(d->core, known->row.id);
     if (resolved != RESOLVED_LIVE || known->row.state != ROW_LEASED || !session_is_sharer(known->row.session))

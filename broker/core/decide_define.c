@@ -17,8 +17,8 @@ static struct definition_state state_now(const struct draft *draft, const struct
     return (struct definition_state){put->version, definition_hash(put)};
 }
 
-/* Returns the reason why there is no space for the definition; NULL: there is. Definitions that this commit deletes or
- * replaces still count until it is applied. */
+/* Returns the reason why the definition does not fit into its space, or NULL if it fits. Definitions that this commit
+ * deletes or replaces are still counted, because the commit is not applied yet. */
 static const char *lacks_room(const struct decision *d, const Tarry__Define *define) {
     const struct draft *draft = d->draft;
     const struct definition_use use = definitions_use(d->core->definitions, define->space);

@@ -31,10 +31,12 @@ static bool may_push(const struct decision *d) {
     return d->core->push_count + d->draft->pushes < PUSH_QUEUES_MAX;
 }
 
-/* Returns NULL if lease_before_due may change, otherwise the reason. A change would move each waiting task to another
- * place. So the queue must have no waiting task, and no operation of this commit may have created one. */
+/* Returns NULL if the policy lease_before_due may change, otherwise the reason why not. A change would move waiting
+ * tasks between the heaps of pending and early tasks. So the queue must have no tasks, and no operation of this commit
+ * may have changed tasks. */
 static const char *keeps_early(const struct decision *d, const struct queue *queue) {
-    /* The dead letters count, because one of them may have a serial name. */
+    /* A dead letter counts as a task here, because it may have a serial name, which a queue with lease_before_due must
+     * not have. */
     const bool has_dead = d->core->tally.queues[queue_place(queue->number)].dead > 0;
     if (queue_waiting(d->core, queue) || queue_in_flight(d->core, queue) || has_dead)
         return "lease_before_due cannot change while the queue has tasks";
@@ -106,7 +108,8 @@ void decide_queue_pause(struct decision *d, const Tarry__QueuePause *pause) {
     done(d);
 }
 
-/* Counts tasks by the state in memory: ready tasks beyond a horizon count as pending. */
+/* Counts the queue's tasks in these states. A ready task that is only in the index counts as pending, because the core
+ * knows only the states of tasks in memory. */
 static uint64_t count_states(const struct core *core, const struct queue *queue, uint32_t states) {
     uint64_t ready = near_ready_count(queue) + near_parked_count(queue), count = 0;
     if (states & STATE_PENDING) count += queue_waiting(core, queue) - ready;

@@ -29,8 +29,8 @@ static void refuse_living(struct decision *d, const struct row *row) {
     refuse_op(d, TARRY__CODE__NOT_DONE, outcome, in_the_way(row));
 }
 
-/* Returns true if the task has ended; otherwise refuses. resolve may have written the outcome of an ended task into the
- * result; that outcome is not this operation's answer. */
+/* Returns true if the task has ended; otherwise refuses the operation. After true, the result may contain the task's
+ * outcome, which the caller must replace by the answer of this operation. */
 static bool has_ended(struct decision *d, const Tarry__Ref *ref) {
     for (uint64_t expired_id = 0;;) {
         struct known known = {0};
@@ -39,7 +39,8 @@ static bool has_ended(struct decision *d, const Tarry__Ref *ref) {
             refuse_living(d, &known.row);
             return false;
         }
-        /* A task that was found to be expired just now must not hide a dead letter with the same key. */
+        /* resolve may have found that a live task with this key has expired. A dead letter may have the same key, so
+         * search the key again. */
         bool again = !ref->id && known.ended == TARRY__CAUSE__CAUSE_EXPIRED && known.row.id != expired_id;
         if (!again) return true;
         expired_id = known.row.id;
@@ -117,8 +118,8 @@ static void redact_range(struct decision *d, const Tarry__Redact *redact) {
     answer(d, &redacted);
 }
 
-/* Returns true if a task was in one of the broker's own queues. For a task that the core has forgotten, only the
- * shell's search knows the queue (may_touch). */
+/* Returns true if one of the found tasks was in one of the broker's own queues, and the caller may not use these.
+ * may_touch cannot check this, because the core has forgotten the task and only the shell's search knows its queue. */
 static bool is_any_brokers(const struct decision *d) {
     if (caller_may_all(d->caller)) return false;
     for (size_t i = 0; d->past && i < d->past->count; i++) {
@@ -128,8 +129,8 @@ static bool is_any_brokers(const struct decision *d) {
     return false;
 }
 
-/* Returns true after a refusal of the operation, because a share of the task has not ended and has a copy of the
- * content. */
+/* Refuses the operation and returns true if a share of the topic's task (its copy for one group) has not ended, because
+ * the share has a copy of the content. */
 static bool has_open_shares(struct decision *d, const Tarry__Ref *ref) {
     struct shares shares;
     if (!shares_find(d, ref, &shares) || !shares.count) return false;

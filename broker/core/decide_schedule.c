@@ -5,8 +5,9 @@ static bool takes_over(const Tarry__Schedule *schedule, uint64_t due_ms, const s
     switch (schedule->on_conflict) {
     case TARRY__SCHEDULE__ON_CONFLICT__REPLACE:
         return true;
+    /* The comparison uses the due times that the clients requested, without the random spread. */
     case TARRY__SCHEDULE__ON_CONFLICT__EARLIER:
-        return due_ms < holder->due_ms - holder->spread_ms; /* compares the requested due times, without the spread */
+        return due_ms < holder->due_ms - holder->spread_ms;
     case TARRY__SCHEDULE__ON_CONFLICT__LATER:
         return due_ms > holder->due_ms - holder->spread_ms;
     case TARRY__SCHEDULE__ON_CONFLICT__REJECT:

@@ -1,5 +1,7 @@
-/* decide_share.c: turns a topic's due task into shares, and cancels, moves and shows tasks that have shares (groups.h).
- * GROUP-1: the frame of a fan-out has a record for each share, and the end of the task. So a crash leaves either all of
+/* decide_share.c: turns a topic's due task into shares (one task per matching group), and cancels, moves and shows
+ * tasks that have shares (groups.h).
+ *
+ * GROUP-1: one frame contains a record for each share, and the end of the topic's task. So a crash leaves either all of
  * these or none. Replay and a follower decide nothing, because the records name the groups that matched. */
 #include <string.h>
 
@@ -12,8 +14,8 @@
 
 /* ---- the fan-out */
 
-/* Adds the share of one group. If a live task of the group has the key already (a dead letter that was requeued), the
- * share gets no key. */
+/* Adds the share of one group. The share gets no key if a live task of the group already has the key. Such a task can
+ * be a dead letter that was requeued. */
 static void add_share(struct decision *d, const struct queue *group, const struct row *task, uint64_t first,
                       uint32_t count) {
     struct row row = {
@@ -42,9 +44,9 @@ static void add_share(struct decision *d, const struct queue *group, const struc
     put->shares = count;
 }
 
-/* Returns true after a refusal, because the contents of the shares do not fit into this frame, or into no frame. If
- * they fit into no frame, the task becomes a dead letter. Such a task was scheduled before its queue had groups
- * (decide_schedule). */
+/* Refuses the operation and returns true if the contents of the shares do not fit into the rest of this frame. If they
+ * do not fit into an empty frame either, the task becomes a dead letter. Such a task was scheduled before its queue had
+ * groups (decide_schedule). */
 static bool lacks_room(struct decision *d, uint32_t count, const struct known *known) {
     const uint64_t size = (uint64_t)count * d->content->size;
     if (d->draft->blob_size + size <= FRAME_BLOB_SIZE_MAX) return false;
@@ -129,7 +131,7 @@ static void find_by_key(struct decision *d, const struct queue *topic, const Tar
 }
 
 bool shares_find(struct decision *d, const Tarry__Ref *ref, struct shares *out) {
-    /* If the outcome is another one, the reference names a later task, which has ended without shares. */
+    /* Any other outcome belongs to a later task with the same key, which ended without shares. */
     if (d->result->outcome != TARRY__OUTCOME__SHARED && d->result->outcome != TARRY__OUTCOME__UNKNOWN) return false;
     const Tarry__OpResult before = *d->result;
     const struct queue *topic = ref->id ? NULL : queue_find(d->core, ref->queue);
@@ -174,9 +176,9 @@ static void describe_shares(struct decision *d, const struct shares *shares) {
     }
 }
 
-/* Returns true after a refusal: no share is live, a share is in flight and `withdraw` does not permit to take it back,
- * or the commit would change too many shares. Without that limit, a commit of OPS_PER_COMMIT_MAX operations could need
- * a frame of more than FRAME_BODY_SIZE_MAX. */
+/* Refuses the operation and returns true in three cases: no share is live; a share is in flight and `withdraw` is
+ * false; the commit would change too many shares. Without the limit of the third case, a commit of OPS_PER_COMMIT_MAX
+ * operations could need a frame of more than FRAME_BODY_SIZE_MAX. */
 static bool shares_stand_in_the_way(struct decision *d, const struct shares *shares, bool withdraw) {
     size_t live = 0, dead = 0;
     describe_shares(d, shares);

@@ -2,8 +2,8 @@
  *
  *     space ─► order: indexes of items, sorted by name ─► item ─► chunk ─► chunk … : name ‖ value
  *
- * A new or a deleted definition moves the rest of `order`, at most 256 KiB. So a commit has at most
- * DEFINES_PER_COMMIT_MAX of them. */
+ * A new or a deleted definition moves all later entries of `order`, at most 256 KiB. So a commit may contain at most
+ * DEFINES_PER_COMMIT_MAX definitions. */
 #include "definitions.h"
 
 #include <assert.h>
@@ -26,7 +26,8 @@ struct chunk {
 struct item {
     uint64_t version;
     uint64_t hash;
-    uint32_t chunk; /* index + 1 of the first chunk; unused: index + 1 of the next unused item */
+    /* Index + 1 of the first chunk of the definition. In an unused item: index + 1 of the next unused item. */
+    uint32_t chunk;
     uint32_t value_size;
     uint32_t name_size;
 };

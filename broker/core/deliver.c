@@ -30,8 +30,8 @@ static void enlist(struct core *core, struct session *session) {
     }
 }
 
-/* Returns true if the session gets tasks of the queue that are not due: consumers of a queue with lease_before_due, and
- * the sharer, once it has those that are due. */
+/* Returns true if the session now gets tasks of the queue that are not due yet. These are consumers of a queue with
+ * lease_before_due, and the sharer of a topic when no due task is left. */
 static bool takes_early(struct core *core, struct queue *queue, const struct session *session) {
     if (session_is_sharer(session->id)) return !near_next_ready(core, queue);
     return queue->policy.lease_before_due && !session_is_mover(session->id);
@@ -60,8 +60,8 @@ struct lease_batch {
     uint64_t bytes;
 };
 
-/* Removes the next tasks from their heaps, so that each is visited once. Records them in the draft as leased or
- * expired, or as judged after an outage (overdue.h). */
+/* Takes the next tasks of the queue out of their heaps, so that each is visited once. Records each in the draft as
+ * leased, as expired, or as handled by an overdue policy (overdue.h). */
 static void gather(struct core *core, struct queue *queue, const struct session *session, bool early,
                    uint32_t count_max, uint32_t records_max, struct lease_batch *batch) {
     while (batch->count < count_max && batch->draft.record_count < records_max) {
@@ -109,7 +109,8 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, struct ses
     draft_commit(&batch.draft, NULL, effects);
     if (!batch.count) return (uint32_t)batch.draft.record_count; /* all tasks were expired, so none was leased */
     if (!session_is_mover(session->id)) gate_use(core, queue, batch.count);
-    if (gate_limits(queue)) near_update_serving(core, queue); /* once for the whole batch, instead of once per lease */
+    /* near_update_serving is called once for the whole batch, instead of once per lease. */
+    if (gate_limits(queue)) near_update_serving(core, queue);
     for (uint32_t i = 0; i < batch.count;
          i++) { /* copy the keys, because a task may change before its message is made */
         struct row *row = &batch.tasks[i].row;
@@ -191,7 +192,8 @@ static bool settle_sessions(struct core *core, struct core_effects *effects) {
 struct allowance {
     uint32_t deliveries;
     uint32_t tasks;
-    uint32_t tasks_least; /* at or below this number no further delivery starts, because it would be too small */
+    /* If `tasks` is at or below `tasks_least`, no further delivery starts, because it would be too small. */
+    uint32_t tasks_least;
 };
 
 static bool is_used_up(const struct allowance *left) {
@@ -212,15 +214,15 @@ static bool serve(struct core *core, struct queue *queue, struct allowance *left
     return did;
 }
 
-/* Moves the queue behind all other queues to serve. Otherwise a consumer of two queues would get nothing from the
- * second until the first is empty (F-41). */
+/* Moves the queue to the end of core->serving. Otherwise a consumer of two queues would get nothing from the second
+ * queue until the first one is empty (F-41). */
 static void to_the_end(struct core *core, struct queue *queue) {
     queue->served = ++core->turn;
     if (ready_has(&queue->serving)) near_serve_again(core, queue);
 }
 
-/* Leases tasks to movers or sharers, one delivery to each of them: movers get due tasks of queues with
- * lease_before_due, sharers those of topics. */
+/* Leases due tasks to the sessions in `movers`, one delivery to each. `queues` and `movers` are either the queues with
+ * lease_before_due and their movers, or the topics and their sharers. */
 static void serve_movers(struct core *core, const struct ready *queues, const struct session_list *movers,
                          struct allowance *left, struct core_effects *effects) {
     uint32_t looks = DELIVERIES_PER_STEP_MAX;
@@ -240,7 +242,8 @@ bool deliver(struct core *core, struct core_effects *effects) {
     if (!settle_sessions(core, effects)) return true;
     uint32_t most = per_step(core, DELIVERED_PER_STEP_MAX);
     struct allowance left = {.deliveries = DELIVERIES_PER_STEP_MAX, .tasks = most, .tasks_least = most / 2};
-    /* A queue of which no task is leased waits until the eviction in its line has ended (near_is_relieving). */
+    /* If no task of a queue can be leased because eviction of its line is in progress, the queue waits until the
+     * eviction has ended (near_is_relieving). */
     uint32_t looks = DELIVERIES_PER_STEP_MAX;
     serve_movers(core, &core->moving, &core->movers, &left, effects);
     serve_movers(core, &core->sharing, &core->sharers, &left, effects);

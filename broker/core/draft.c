@@ -10,10 +10,11 @@
 #include "tasks.h"
 #include "wire.h"
 
-/* State of a task after a record. The entry is part of the record's memory.
+/* State of a task after a record of the draft. An entry is part of the record's memory.
  *
- * The tables contain only the last entry of each task, and only the last ended task of each key. So the cost of a
- * look-up does not depend on how many operations of the commit use the same key (CALM-1). */
+ * If several records change one task, the tables contain the entry of the last record only. If several tasks with one
+ * key ended, the tables contain only the one that ended last. So the cost of a look-up does not depend on how many
+ * operations of the commit use the same key (CALM-1). */
 struct draft_entry {
     struct known known; /* must be the first member, because draft->knowns points to it */
     struct draft_entry *by_id_next;
@@ -47,8 +48,8 @@ void draft_init_for(struct draft *draft, struct core *core, struct arena *arena,
     draft->principal = session->principal;
 }
 
-/* Returns the address of the link in the id table that points to the task's entry. If there is no entry, this is the
- * NULL link to which it would be added. */
+/* Returns the address of the pointer in the id table that points to the task's entry. If the task has no entry, returns
+ * the address of the NULL pointer at which the entry would be added. */
 static struct draft_entry **place_of(struct draft *draft, uint64_t id) {
     struct draft_entry **at = &draft->by_id[id_slot(id, draft->table_mask)];
     for (; *at && (*at)->known.row.id != id; at = &(*at)->by_id_next) draft->core->visits++;
@@ -85,8 +86,9 @@ static void enter_key(struct draft *draft, struct draft_entry *entry) {
     *slot = entry;
 }
 
-/* Enters the draft's records since the last call into one hash table, in order. Each table is built at its first
- * look-up, because many drafts do not need it: acks look up no keys, new tasks no ids, and leases neither of them. */
+/* Enters the records that were added since the last call into one hash table, in order. A table is built at its first
+ * look-up, because many drafts do not need it. Acks look up no keys, new tasks look up no ids, and leases look up
+ * neither. */
 static void enter_all(struct draft *draft, struct draft_entry ***table, size_t *entered,
                       void (*enter)(struct draft *draft, struct draft_entry *entry)) {
     if (!*table) *table = must_alloc(draft->arena, (draft->table_mask + 1) * sizeof(struct draft_entry *));
@@ -168,7 +170,7 @@ static bool find_key(struct draft *draft, const struct task_key *key, enum prefe
         for (const struct row *row = facts_first(draft->facts_table, key); row;
              row = facts_next(draft->facts_table, row)) {
             draft->core->visits++;
-            /* A task in the draft or in memory is newer than its row among the facts. */
+            /* Skip a row that was read from the index if the draft or memory has a newer state of its task. */
             bool is_known = entry_of(draft, row->id) || task_find(draft->core, row->id);
             if (is_known) continue;
             struct known known = known_of_row(row);
@@ -435,8 +437,8 @@ void draft_commit(struct draft *draft, const struct draft_commit *commit, struct
     uint8_t *end = (uint8_t *)must_have(draft->arena, room) + room;
     const uint8_t *bytes = frame_body_pack(&body, end);
     size_t size = (size_t)(end - bytes);
-    assert(size <= FRAME_BODY_SIZE_MAX &&
-           draft->blob_size <= FRAME_BLOB_SIZE_MAX); /* the limits of requests keep each frame within these sizes */
+    /* The limits of requests keep each frame within FRAME_BODY_SIZE_MAX and FRAME_BLOB_SIZE_MAX. */
+    assert(size <= FRAME_BODY_SIZE_MAX && draft->blob_size <= FRAME_BLOB_SIZE_MAX);
     *PUSH(effects, appends) = (struct core_append){
         .position = core->position,
         .type = FRAME_COMMIT,

@@ -1,9 +1,10 @@
-/* evict.c: moves the horizon of a line back when memory is short (CALM-1). See near.h; window.c moves it forward.
+/* evict.c: moves the horizon of a line back when memory is short (CALM-1). See near.h; window.c moves the horizon
+ * forward.
  *
- * One of the lines with the most near tasks is halved: its horizon moves to the median, and the tasks beyond it are
- * removed from memory, a bounded number per step. Tasks beyond the horizon that are still in memory are harmless,
- * because they are up to date. near_next_ready does not deliver them before earlier tasks that may be in the index or
- * in `far`. */
+ * Eviction halves one of the lines with the most tasks in memory. The line's horizon moves to the median of its tasks,
+ * and the tasks beyond the new horizon are removed from memory, a bounded number per step. Tasks beyond the horizon
+ * that are still in memory are harmless, because they are up to date. near_next_ready does not deliver them before
+ * earlier tasks that may be in the index or in `far`. */
 #include <stdlib.h>
 
 #include "near.h"
@@ -82,7 +83,7 @@ static struct due halfway(struct core *core, const struct line_state *line) {
     size_t count = is_small ? sample_list(core, line, sample) : sample_table(core, line, sample);
     if (!count) return row_due(&TAILQ_FIRST(&line->near)->row);
     qsort(sample, count, sizeof *sample, compare_due);
-    /* With two tasks in the sample, the first is kept. */
+    /* The middle is rounded down, so that the first of two tasks stays in memory. */
     if (due_before(sample[0], sample[count - 1])) return sample[(count - 1) / 2];
     return (struct due){.due_ms = sample[0].due_ms, .id = sample[0].id - 1};
 }
@@ -139,8 +140,8 @@ void near_relieve(struct core *core) {
         bool is_on = core->evicting || (memory_is_scarce(core) && begin_eviction(core));
         core->is_scarce = is_on;
         if (!is_on) return;
-        /* The sample counts as visits, too, so this step may have no visits left. Then the next step begins the
-         * removal. */
+        /* Taking the sample above also counts towards the visits of this step. If no visits are left, the next step
+         * begins the removal. */
         if (core->visits < until) evict_next(core, core->evicting);
     }
 }

@@ -1,6 +1,6 @@
 /* facts.c: see facts.h. core_wants visits the operations of an event and lists the rows that are neither in memory nor
- * among the event's facts. The caller reads them and calls again until nothing is missing, because memory may have
- * changed meanwhile. */
+ * among the event's facts. The caller reads these rows and calls core_wants again until nothing is missing. One call is
+ * not enough, because tasks may leave memory while the caller reads. */
 #include "facts.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "tasks.h"
 
 struct facts_node {
-    const struct row *row;   /* the row; NULL in the table of wanted rows */
+    const struct row *row;   /* the row, in a table of rows; NULL in the table of wanted rows */
     const struct want *want; /* id or key of a wanted row; NULL in the tables of rows */
     struct facts_node *next;
 };
@@ -162,8 +162,8 @@ static bool grow_wants(struct wanting *w) {
 }
 
 static void want(struct wanting *w, const struct want *item, uint64_t key_hash) {
-    /* Copy the wanted row: the copy stays valid when the list grows, so a later equal key is found and not added again.
-     */
+    /* The table refers to a copy of the wanted row, because the list `wants` may move when it grows. Through the table,
+     * the same id or key is found later and not added twice. */
     struct want *copy = arena_alloc(w->arena, sizeof *copy);
     if (copy) *copy = *item;
     if (!copy || !grow_wants(w) || !insert_want(w->asked, w->arena, copy, key_hash)) {
@@ -180,8 +180,8 @@ static void prefetch_end(const struct core *core, const struct task *task) {
     outcomes_prefetch(core->outcomes, task->key_hash);
 }
 
-/* Requests the task's row, unless the task is in memory or its outcome is remembered. Returns the outcome; NULL: the
- * task is live or dead, or its outcome is unknown. */
+/* Requests the task's row, unless the task is in memory or its outcome is remembered. Returns the outcome, or NULL if
+ * no outcome is remembered. */
 static const struct outcome *want_id(struct wanting *w, uint64_t id) {
     if (!id || id >= w->core->tally.next_id) return NULL;
     const struct task *task = task_find(w->core, id);
@@ -275,7 +275,8 @@ static void want_dead(struct wanting *w, const Tarry__Ref *ref) {
     want_live_key(w, &key);
 }
 
-/* Requests the rows that tell whether any of the tasks to redact is live or, if a key names them, live or dead. */
+/* Requests the rows that show whether a task to redact still exists: a live task for an id, a live or dead task for a
+ * key. */
 static void want_redact(struct wanting *w, const Tarry__Ref *ref, const struct core_past *past) {
     if (!ref) return;
     const struct queue *queue = ref->id ? NULL : queue_find(w->core, ref->queue);
@@ -326,9 +327,9 @@ static void name(const struct core *core, const Tarry__Op *op, struct named *out
     if (queue) out->key = task_key_of(queue->number, (const char *)key.data, key.len);
 }
 
-/* Number of operations between two prefetches for the same operation, and between the second one and the use of its
- * data. The first prefetches the operation's table bucket, the second the bucket's first task. Without them, each
- * look-up in a commit of thousands of operations would wait for memory twice. */
+/* Distance in operations between the three steps of a look-up: first prefetch the operation's table bucket, then
+ * prefetch the bucket's first task, then use the task. Without the prefetches, each look-up in a commit of thousands of
+ * operations would wait for memory twice. */
 #define AHEAD 16u
 
 static void want_ops(struct wanting *w, const struct core_request *request) {

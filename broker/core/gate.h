@@ -24,14 +24,16 @@ const char *gate_problem(const Tarry__Policy *policy);
 bool gate_rates_equal(const Tarry__Policy *a, const Tarry__Policy *b);
 /* Returns how many tasks the queue may lease now; UINT32_MAX: no limit. */
 uint32_t gate_room(const struct core *core, const struct queue *queue);
-/* Returns whether the limits permit the queue to lease a task. Once closed, the gate stays closed until its timer has
- * expired. So the answer changes only with a lease, the end of a lease, the policy, or that timer. */
+/* Returns whether the limits permit the queue to lease a task. After the rate limit has stopped the queue, it may not
+ * lease until `gate_timer` has expired. So the answer changes only with a lease, the end of a lease, the policy, or
+ * that timer. */
 bool gate_is_open(const struct core *core, const struct queue *queue);
 /* Takes the tokens of `count` new leases. The caller then calls near_update_serving. */
 void gate_use(struct core *core, struct queue *queue, uint32_t count);
 /* Empties the bucket: at a start, a promotion or a change of the policy. */
 void gate_reset(struct core *core, struct queue *queue);
-/* Arms the timer for the next token if only a token is missing: the queue has a task and a consumer (`is_wanted`). */
+/* Arms the timer for the queue's next rate token, if only this token is missing. `is_wanted` says that the queue has a
+ * task and a consumer; otherwise the timer is cancelled. */
 void gate_wait(struct core *core, struct queue *queue, bool is_wanted);
 
 #endif

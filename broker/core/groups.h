@@ -24,7 +24,7 @@ const char *group_names(const struct queue *topic, struct arena *arena);
 
 struct shares {
     struct known known[GROUPS_MAX]; /* the shares that are live or dead letters */
-    /* State of the share in `known` with the same index: RESOLVED_LIVE or RESOLVED_DEAD. */
+    /* State of each share in `known`, at the same index: RESOLVED_LIVE or RESOLVED_DEAD. */
     enum resolved how[GROUPS_MAX];
     size_t count;
     const struct outcome *ended[GROUPS_MAX]; /* the ended shares whose outcomes are remembered */
@@ -33,12 +33,12 @@ struct shares {
     uint64_t due_ms;  /* due time of the task or, if its outcome is forgotten, of a share */
     bool has_unknown; /* there may have been further shares, whose outcomes are forgotten */
 };
-/* Finds the shares of the task that the reference names. Call it after `resolve` has returned RESOLVED_ENDED. If the
- * task's outcome is forgotten, a key still finds the shares as long as one of them is live. Returns false if no share
- * is found. Does not change d->result. */
+/* Finds the shares of the task that the reference names. Call it after `resolve` has returned RESOLVED_ENDED. A
+ * reference by key finds the shares even if the task's outcome is forgotten, as long as one share is live. Returns
+ * false if no share is found. Does not change d->result. */
 bool shares_find(struct decision *d, const Tarry__Ref *ref, struct shares *out);
-/* Cancel all live shares of a task, or move them, if none is in flight. They return false, without a result, if the
- * reference names no task with shares. */
+/* shares_cancel cancels all live shares of a task, and shares_move moves them, unless one is in flight. Both return
+ * false, and set no result, if the reference names no task with shares. */
 bool shares_cancel(struct decision *d, const Tarry__Cancel *cancel);
 bool shares_move(struct decision *d, const Tarry__Move *move);
 /* Returns true after a refusal of a new task of the topic, because a live share has the task's key. */

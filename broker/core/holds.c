@@ -1,6 +1,6 @@
 /* holds.c: while rows are read from the index, the overlay keeps all tasks that the index had not absorbed when the
- * reading began. Otherwise a row that was read before a change, and used after the task left memory, would undo the
- * change. */
+ * reading began. Without a hold, a task could change and leave memory after its row was read. The core would then use
+ * the old row, and lose the change. */
 #include "near.h"
 
 int core_hold(struct core *core) {
@@ -17,8 +17,8 @@ void core_unhold(struct core *core, int hold) {
     assert(hold >= 0 && hold < (int)HOLDS_MAX && core->holds[hold]);
     core->holds[hold] = 0;
     core->hold_count--;
-    /* A follower may be waiting for the memory that this hold kept in use (core_may_replay). Request a step, because no
-     * other event would cause one. */
+    /* A follower may be waiting for memory that a hold kept in use (core_may_replay). Request a step, because no other
+     * event would cause one. */
     if (core->following && core->trim_to < near_trim_limit(core)) core->hurry = true;
 }
 

@@ -21,9 +21,10 @@ void jobs_run(struct core *core, struct core_effects *effects) {
         struct job *job = &core->jobs[(first + i) % JOBS_MAX];
         if (!job->id || job->loading || core->indexed <= job->id)
             continue; /* the id of a job is the position of its frame */
-        if (core->overlay_count > core->options.index_lag_max) continue; /* the index must catch up first */
+        /* Too many tasks in memory are not in the index yet; the job continues when the index has absorbed more. */
+        if (core->overlay_count > core->options.index_lag_max) continue;
         if (job->lacked && core->task_count >= job->lacked)
-            continue; /* wait until memory is free, because reading the page again would not help yet */
+            continue; /* no memory has become free since the page did not fit, so do not read it again yet */
         int hold = core_hold(core);
         if (hold < 0) return;
         job->loading = true;

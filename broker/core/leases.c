@@ -97,14 +97,16 @@ static void hold_back(struct core *core, struct session *session, struct task *t
     queue_at(core, task->row.queue)->ahead_count++;
     task->timer.kind = TIMER_DEPART;
     wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, task->row.due_ms, task->row.id);
-    /* A List that is being scanned may already have passed this task, and counted it as in flight. */
+    /* A List that is being scanned may have passed this task while it was in flight, so the List must check the task
+     * again. */
     if (core->scan_count) list_saw(core, task);
 }
 
 void lease_take(struct core *core, struct task *task) {
     assert(task->place == PLACE_NONE && task->row.state == ROW_LEASED);
     struct session *session = session_find(core, task->row.session);
-    /* No client can claim a pooled session. Its leases stay until their deadlines, unless it is bound to a process. */
+    /* A pooled session (shared by the clients of a gateway) cannot be claimed by a client. Its leases stay until their
+     * deadlines, unless the session is bound to this process. */
     bool stays = session_is_pooled(task->row.session) && !session_is_bound(task->row.session);
     if (!session) session = session_new(core, task->row.session, stays ? SESSION_LEFT : SESSION_UNCLAIMED);
     assert(session); /* the table has twice as many slots as sessions, so it has space for sessions from before a
@@ -160,7 +162,8 @@ void lease_is_due(struct core *core, struct task *task) {
     assert(task->place == PLACE_LEASED && task->ahead == AHEAD_PENDING);
     struct session *session = session_find(core, task->row.session);
     TAILQ_REMOVE(&session->ahead, task, member);
-    TAILQ_INSERT_TAIL(&session->due[task->row.priority], task, member); /* timers expire in order of (due, id) */
+    /* The list stays in order, because timers expire in order of (due, id). */
+    TAILQ_INSERT_TAIL(&session->due[task->row.priority], task, member);
     session->due_mask |= 1u << task->row.priority;
     task->ahead = AHEAD_DUE;
     session_changed(core, session);
@@ -172,8 +175,8 @@ void lease_depart(struct core *core, struct session *session, struct task *task)
     TAILQ_INSERT_TAIL(&session->leases, task, member);
     task->departing = true;
     arm(core, task);
-    if (core->scan_count)
-        list_saw(core, task); /* answers show the task as in flight from now on; the log has no record of this change */
+    /* The task counts as in flight from now on, although no record says so; the List must know that. */
+    if (core->scan_count) list_saw(core, task);
 }
 
 void lease_drop(struct core *core, struct task *task) {
@@ -255,7 +258,8 @@ Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__C
 void row_unsend(const struct task *task, struct row *row) {
     assert(task->place == PLACE_LEASED && row->deliveries > 0);
     row->deliveries--;
-    /* Which consumer had the task before the sharer is no longer known. */
+    /* The sharer's lease has replaced the record of the consumer that had the task before, so that consumer is not
+     * known. */
     if (session_is_sharer(row->session) && row->deliveries && !task->before.session) return;
     row->session = task->before.session;
     row->delivered_ms = task->before.delivered_ms;

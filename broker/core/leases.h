@@ -15,8 +15,8 @@ void session_free(struct core *core, struct session *session);
 static inline bool session_is_pooled(uint64_t id) {
     return (id & SESSION_POOLED) != 0;
 }
-/* Bit in the id of a pooled session whose consumers are connections of this process (Subscribe.bound). A later start or
- * promotion returns its leases at once. */
+/* Bit in the id of a pooled session whose consumers are connections of this process (Subscribe.bound). After a restart
+ * or a promotion, the tasks that such a session leased become ready at once. */
 #define SESSION_BOUND (1ull << 30)
 static inline bool session_is_bound(uint64_t id) {
     return (id & SESSION_BOUND) != 0;
@@ -26,7 +26,8 @@ static inline bool session_is_bound(uint64_t id) {
 static inline bool session_is_mover(uint64_t id) {
     return (id & SESSION_MOVER) != 0;
 }
-/* Bit in the id of a sharer (Subscribe.sharer), which is a mover too: it gets the due tasks of topics (groups.h). */
+/* Bit in the id of a sharer (Subscribe.sharer): the part of the broker that leases the due tasks of topics (groups.h).
+ * A sharer also has the bit SESSION_MOVER. */
 #define SESSION_SHARER (1ull << 28)
 static inline bool session_is_sharer(uint64_t id) {
     return (id & SESSION_SHARER) != 0;
@@ -66,7 +67,7 @@ void session_sent(struct core *core, const struct core_lane_news *news, struct c
  * next step. Returns the number of records. */
 uint32_t session_claim_over(struct core *core, uint32_t records_max, struct core_effects *effects);
 
-/* Schedules the next visit of the session at `at_ms`, unless an earlier one is scheduled. */
+/* Makes the core examine the session at `at_ms`, unless an earlier time is already set. */
 void session_look_at(struct core *core, struct session *session, uint64_t at_ms);
 /* Marks the session for deliver(), because its credit may have changed (a lease gained or lost, a sign of life, a
  * delivery sent). O(1). */
@@ -90,8 +91,8 @@ void row_bury(const struct core *core, struct row *row, const char *reason);
 /* Sets `out` to the row after the end of its lease: waiting again, or dead if no attempts are left. Returns the cause
  * to record. */
 Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__Cause why, struct row *out);
-/* Returns in `out` the row after the end of the task's lease, and the cause, for any kind of session. The lease of a
- * sharer counts neither as an attempt nor as a delivery, because a sharer is a part of the broker. */
+/* Sets `out` to the row after the end of the task's lease, for any kind of session, and returns the cause. The lease of
+ * a sharer counts neither as an attempt nor as a delivery, because a sharer is a part of the broker. */
 Tarry__Cause task_return(const struct core *core, const struct task *task, Tarry__Cause why, struct row *out);
 /* Undoes a delivery that certainly was not sent (UNSENT): it does not count as a delivery. The previous holder is again
  * the last consumer that may have acted on the task (TRUE-1). */

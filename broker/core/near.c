@@ -125,7 +125,8 @@ static void push_early(struct core *core, struct line_state *line, struct task *
     near_update_serving(core, queue);
 }
 
-/* Removes the task from the heap. Clears the timer and the holder, which share the memory of the heap's node. */
+/* Removes the task from the heap. Clears the members `timer` and `before` of the task, because they share memory with
+ * the heap's node. */
 static void leave_heap(struct ready *heap, struct task *task) {
     ready_remove(heap, &task->ready);
     task->timer = (struct timer){0};
@@ -141,8 +142,8 @@ static inline __attribute__((always_inline)) void leave_ready(struct core *core,
     near_update_serving(core, queue);
 }
 
-/* Offers the first ready task of the serial name if no task of the name is leased. Parks the task that was offered
- * before (SERIAL-1). */
+/* Puts the first ready task of the serial name into the ready heap (offers it), if no task of the name is leased. If
+ * another task was offered before, moves that task to the heap of parked tasks (SERIAL-1). */
 static void offer_first(struct core *core, struct serial *serial) {
     struct task *before = serial->offered, *first = serial_first(serial);
     if (first == before) return;
@@ -304,9 +305,9 @@ uint64_t near_look_ms(const struct core *core, const struct row *row) {
     return row->due_ms > now_ms + ahead_ms ? row->due_ms - ahead_ms : now_ms;
 }
 
-/* Returns true if the sharer may get the task before it is due, so that its shares can be leased ahead of time. False
- * for an occurrence, and for a task with an overdue policy (OVERDUE-1): after an outage that begins before the due
- * time, the broker may still cancel, bury or move the task. */
+/* Returns true if the sharer may get the task before it is due, so that its shares can be leased ahead of time. Returns
+ * false for a task of a recurrence and for a queue with an overdue policy (OVERDUE-1). Reason: until the due time, an
+ * outage may begin, and the broker may have to cancel, bury or move the task. */
 static bool may_be_shared_early(const struct core *core, const struct row *row) {
     const struct queue *queue = queue_at(core, row->queue);
     return queue->group_count && !row->serial_size && !overdue_is_set(&queue->policy) &&
@@ -437,9 +438,9 @@ uint32_t near_early_due(struct core *core, struct line_state *line, uint32_t tas
     return done;
 }
 
-/* Returns true if a task that is not among the line's near tasks may precede `due`. Beyond the horizon, such tasks are
- * only in the index, or an unfinished eviction has made them far. Within the horizon, such tasks are not promoted yet.
- */
+/* Returns true if a waiting task that is not in the line's list `near` may precede `due`. Beyond the horizon, such a
+ * task is only in the index, or an unfinished eviction has moved it to `far`. Within the horizon, near_promote has not
+ * moved such a task from `far` to `near` yet. */
 static inline __attribute__((always_inline)) bool may_come_before(const struct core *core,
                                                                   const struct line_state *line, struct due due) {
     bool is_far_sooner = line->far_soonest_ms <= due.due_ms;
@@ -447,8 +448,8 @@ static inline __attribute__((always_inline)) bool may_come_before(const struct c
     return line->settling && due_before(line->sure, due) && is_far_sooner;
 }
 
-/* Returns the earliest ready task of the line, if no other task may precede it. With `early`, returns the earliest task
- * that is not due. */
+/* Returns the earliest ready task of the line, if no other task may precede it. If `early` is true, returns the
+ * earliest task that is not due instead. */
 static inline struct task *line_next(struct core *core, struct line_state *line, bool early) {
     struct ready_node *first = ready_min(early ? &line->early : &line->ready);
     if (!first) return NULL;
@@ -460,8 +461,9 @@ static inline struct task *line_next(struct core *core, struct line_state *line,
 
 static inline struct task *next_of(struct core *core, struct queue *queue, uint32_t mask, bool early) {
     struct task *best = NULL;
-    uint32_t either = mask | mask >> PRIORITY_COUNT; /* bit `priority` is set if a task of that priority waits on the
-                                                        steady or on the wall base */
+    /* Set of bits: bit `priority` is 1 if the mask has a task of that priority, for the steady or for the wall
+     * clock. */
+    uint32_t either = mask | mask >> PRIORITY_COUNT;
     static_assert(ROW_BASES == 2, "`either` has two places");
     for (either &= (1u << PRIORITY_COUNT) - 1; either && !best;) {
         uint32_t priority = 31u - (uint32_t)__builtin_clz(either);
@@ -499,7 +501,7 @@ static void settle_far(struct core *core, struct task *task) {
     struct line_state *line = line_of(core, &task->row);
     near_unplace(core, task);
     if (!due_before(line->horizon, row_due(&task->row))) {
-        assert(line->settling); /* near_promote is in progress and will place the task */
+        assert(line->settling); /* near_promote is working on this line, and will move the task from `far` to `near` */
         near_place_waiting(core, task);
         return;
     }
@@ -544,8 +546,8 @@ static void prefetch_next_two(const struct core *core, const struct task *first)
 void near_trim(struct core *core) {
     for (uint32_t n = 0; n < per_step(core, TRIM_PER_STEP_MAX); n++) {
         struct task *task = TAILQ_FIRST(&core->overlay);
-        /* A task that was leased ahead of time stays until it is due (ahead.h). Questions read waiting tasks from the
-         * index, and there this task is leased. */
+        /* A task that was leased ahead of time stays in the overlay until it is due (ahead.h). Reason: it still counts
+         * as waiting, but the index has it as leased. */
         if (!task || task->ahead || task->changed >= core->trim_to) break;
         prefetch_next_two(core, TAILQ_NEXT(task, overlay));
         settle_clean(core, task);

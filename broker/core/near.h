@@ -1,13 +1,14 @@
 /* near.h: which tasks are in memory: places, horizons, loads, trimming and eviction (DESIGN.md, Near and far).
  *
- * Invariant of a line: every waiting task with (due, id) up to `horizon` is in memory. Beyond the horizon, only dirty
- * tasks (PLACE_FAR) and tasks that eviction has not reached yet are in memory. */
+ * A *line* is the set of a queue's waiting tasks with one time base and one priority. Invariant of a line: every
+ * waiting task with (due, id) up to `horizon` is in memory. Two kinds of tasks beyond the horizon are in memory: tasks
+ * that the index has not absorbed (PLACE_FAR), and tasks that eviction has not reached yet. */
 #ifndef TARRY_CORE_NEAR_H
 #define TARRY_CORE_NEAR_H
 
 #include "state.h"
 
-/* Minimum time ahead. A task that is due in less than this time is leased at its due time. */
+/* Minimum lead time of a lease ahead of time, in ms. A task that is due sooner is leased at its due time. */
 #define AHEAD_LEAST_MS 1u
 
 struct line_state *line_of(struct core *core, const struct row *row);
@@ -28,8 +29,8 @@ void near_touch(struct core *core, struct task *task, uint64_t position);
 void near_due(struct core *core, struct task *task);
 /* Sets the timer of a pending task to `at_ms`: the start of leasing ahead of time (ahead.h), or the due time. */
 void near_soon(struct core *core, struct task *task, uint64_t at_ms);
-/* Returns the number of halvings of the queue's time ahead (ahead.h) that are in force now. Only time undoes a halving.
- */
+/* Returns how many times the queue's lead time (how long before the due time its tasks are leased, ahead.h) is halved
+ * now. Halvings are undone one by one as time passes. */
 uint8_t near_halvings(const struct core *core, const struct queue *queue);
 #define AHEAD_LEASE_MIN_MS 1000u /* no task with a shorter lease is leased ahead of time */
 /* Returns true if tasks such as this one may be leased ahead of time: the steady clock decides when it is due, it does
@@ -46,21 +47,22 @@ bool near_share_soon(struct core *core, struct task *task);
 void near_hold(struct core *core, struct task *task);
 /* Notes that the task's lease has ended: offers the next task of its serial name. */
 void near_release(struct core *core, struct task *task);
-/* Returns true if a ready task must or may have to be delivered before this task, which was leased ahead of time. */
+/* Returns true if the core must deliver a ready task before this task, which was leased ahead of time, or cannot rule
+ * that out. */
 bool near_has_before(struct core *core, const struct row *row);
 /* Number of ready tasks of the queue in memory that consumers may get, without the parked ones. */
 uint64_t near_ready_count(const struct queue *queue);
 /* Returns the number of the queue's tasks in memory that are not due and that consumers may get (lease_before_due). */
 uint64_t near_early_count(const struct queue *queue);
-/* Makes those early tasks of the line ready that are due, at most `tasks_max`; arms the line's timer for the next.
- * Returns their number. */
+/* Makes early tasks (PLACE_EARLY) of the line ready if they are due, at most `tasks_max`. Arms the line's timer for the
+ * next early task. Returns the number of tasks made ready. */
 uint32_t near_early_due(struct core *core, struct line_state *line, uint32_t tasks_max);
 
 /* Updates whether the queue is served: it has a task for consumers, a consumer has credit, the queue is not paused, and
  * its limits permit a lease (gate.h). Also updates whether movers get tasks of it. Call it after any of these has
  * changed. */
 void near_update_serving(struct core *core, struct queue *queue);
-/* Moves a served queue to its new place in the order, after its `served` has changed. */
+/* Moves a queue to its new place in core->serving after the value of queue->served has changed. */
 void near_serve_again(struct core *core, struct queue *queue);
 /* Moves a queue with tasks for a mover behind all other queues with such tasks. */
 void near_move_again(struct core *core, struct queue *queue);
@@ -84,14 +86,15 @@ void near_trim(struct core *core);
 bool near_is_trimming(const struct core *core);
 uint64_t near_trim_limit(const struct core *core);
 
-/* Queues the line for near_check_lines at the end of a step, because its window or low mark may have to move. */
+/* Queues the line for near_check_lines at the end of a step, because the line may need a load, or the index may need a
+ * new hint (core_low). */
 void near_check_later(struct core *core, struct line_state *line);
 /* Puts those lines of the queue that have tasks in the index on the list for near_check_lines. */
 void near_check_queue(struct core *core, struct queue *queue);
 /* Puts all lines that have tasks in the index on the list for near_check_lines. */
 void near_check_all(struct core *core);
-/* Requests the loads that are due, arms timers for later loads, and sends low marks to the index. The work per call is
- * bounded. */
+/* Requests the loads that are due, arms timers for later loads, and sends hints (core_low) to the index. The work per
+ * call is bounded. */
 void near_check_lines(struct core *core, struct core_effects *effects);
 bool near_is_checking(const struct core *core);
 void near_loaded(struct core *core, const struct core_loaded *loaded);

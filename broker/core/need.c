@@ -29,8 +29,8 @@ void need_dead(struct need *need, const Tarry__DeadOp *dead) {
 
 void need_recur_set(struct need *need, const Tarry__RecurSet *set) {
     const size_t size = protobuf_c_message_get_packed_size(&set->base), whole = size / RECUR_CHUNK_DATA;
-    /* The core adds default values to the recurrence. They lengthen its last chunk or need one more chunk, which takes
-     * at most one page. */
+    /* The core adds default values to the recurrence. They lengthen its last chunk, or need one more chunk of any size.
+     * Count a chunk of each possible size, because the slab page depends on the size. */
     const size_t last = size % RECUR_CHUNK_DATA;
     slab_need_add(&need->objects, sizeof(struct recur_chunk) + RECUR_CHUNK_DATA, (uint32_t)whole + 1);
     for (size_t more = 0; more <= RECUR_DEFAULTS_SIZE_MAX; more += SLAB_ALIGN) {
@@ -79,8 +79,8 @@ static size_t request_objects_max(const struct core_request *request) {
     const size_t facts = request->facts.count;
     if (request->message->body_case == TARRY__REQUEST__BODY_GET) return 2 * facts;
     if (request->message->body_case != TARRY__REQUEST__BODY_COMMIT) return 0;
-    /* Each operation may need a task or the reason of a nack, and each row of the facts a task. A task may also need
-     * its serial name. */
+    /* An operation may need one object for a task or for the reason of a nack. A row that was read from the index may
+     * need one object for its task. Each task may also need one for its serial name, therefore twice the sum. */
     const Tarry__Commit *commit = request->message->commit;
     return 2 * (commit->n_ops + need_shares_max(commit) + facts);
 }
@@ -117,7 +117,8 @@ bool need_allows(const struct core_event *event, uint64_t objects) {
 }
 
 #define VISITS_PER_OPERATION_MAX 64u
-#define VISITS_PER_QUEUE_MAX 32u /* pending.c visits this many entries per queue when it sorts all queues */
+/* Maximum number of entries that pending.c visits per queue when it sorts all queues. */
+#define VISITS_PER_QUEUE_MAX 32u
 
 uint64_t need_visits_max(const struct core_event *event) {
     if (event->kind != CORE_REQUEST || event->request.message->body_case != TARRY__REQUEST__BODY_COMMIT)

@@ -23,13 +23,13 @@
  * A live row in the facts is a task that only the index holds. Any change of the task needs one object: the task or its
  * tombstone, which has the same size. A dead letter in the facts needs an object only if an operation names it. A task
  * that is already in memory needs no further object when it changes, is leased, returns, dies or ends. A task with a
- * serial name counts twice, because its name may need an object (serial.h). Reasons written
- * by the broker are static strings (tasks.h). So timers and lost consumers need no memory. core_step asserts the table
+ * serial name counts twice, because its name may need an object (serial.h). Reasons given by the broker are static
+ * strings (tasks.h). So expired timers and lost consumers need no memory. core_step asserts that the table holds
  * (need_allows).
  *
- * Memory becomes free when near tasks are evicted and when the index absorbs the overlay. Leased tasks cannot leave
- * memory, so they may use at most half of the region (LEASES_SHARE). New tasks may not use the last RESERVE_PAGES
- * pages, which are reserved for settling.
+ * Memory becomes free when tasks are evicted (evict.c), and when the index absorbs changed tasks. Leased tasks cannot
+ * leave memory, so they may use at most half of the region (LEASES_SHARE). New tasks may not use the last RESERVE_PAGES
+ * pages, which are reserved for acks, nacks and releases.
  *
  * Facts: at most FACTS_SIZE_MAX bytes per request; a larger request gets TOO_LARGE. All requests and list pages
  * together may use a share of --memory; above it, requests get BUSY (shell/threads/reader.h). At most JOB_PAGES_MAX
@@ -59,7 +59,8 @@ void need_facts(struct need *need, const struct core_facts *facts);
 void need_dead(struct need *need, const Tarry__DeadOp *dead);
 /* Adds the shares of a fan-out. Returns their maximum number. */
 size_t need_shares(struct need *need, const struct core *core, const Tarry__FanOut *fan_out);
-/* Returns the maximum number of shares that the commit creates. Its fan-outs come first (request.c). */
+/* Returns the maximum number of shares that the commit creates. In a commit, fan-outs can only be the first operations
+ * (request.c). */
 size_t need_shares_max(const Tarry__Commit *commit);
 /* Adds the objects that a new or changed recurrence needs. */
 void need_recur_set(struct need *need, const Tarry__RecurSet *set);

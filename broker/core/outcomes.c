@@ -22,7 +22,7 @@ struct entry {
     struct link by_key;
 };
 
-/* Outcomes of the queue that has this place. */
+/* Counts the remembered outcomes of the queue at one place of the table of queues. */
 struct queue_endings {
     uint32_t number; /* number of the queue; 0: no outcome of a queue at this place is remembered */
     uint32_t count;
@@ -36,7 +36,9 @@ struct outcomes {
     uint64_t known_since_ms;
     uint64_t first; /* sequence number of the oldest; entry index = sequence % count_max */
     uint64_t next;
-    uint64_t first_keyed; /* no entry before this one has a key; first ≤ first_keyed ≤ next */
+    /* Sequence number at or before the oldest entry with a key: no earlier entry has a key. first ≤ first_keyed ≤
+     * next. */
+    uint64_t first_keyed;
     uint32_t mask;
     uint64_t salt; /* see slots.h */
     struct entry *entries;
@@ -104,7 +106,7 @@ static void chain_remove(struct outcomes *o, uint32_t *head, uint32_t index, boo
 }
 
 void outcomes_forget(struct outcomes *o, uint64_t ended_ms) {
-    /* known_since becomes the next millisecond: no outcome since then is missing (TRUE-1). */
+    /* An outcome of `ended_ms` is forgotten. So all outcomes are known only from the next millisecond on (TRUE-1). */
     if (ended_ms >= o->known_since_ms) o->known_since_ms = ended_ms + 1;
 }
 
@@ -146,8 +148,9 @@ static void drop_oldest(struct outcomes *o) {
     o->first++;
 }
 
-/* Returns true if a write to bytes [at, at + size) would overwrite the key of the oldest entry with a key. Each entry
- * without a key is skipped only once, because a burst of such entries may fill the ring. */
+/* Returns true if a write to the bytes from `at` to `at + size` would overwrite the key of the oldest entry with a key.
+ * `first_keyed` remembers which entries without a key were skipped. Without it, a burst of such entries would be
+ * searched at every call. */
 static bool oldest_overlaps(struct outcomes *o, size_t at, size_t size) {
     if (o->first_keyed < o->first) o->first_keyed = o->first;
     while (o->first_keyed < o->next && !o->entries[o->first_keyed % o->count_max].outcome.key_size) o->first_keyed++;

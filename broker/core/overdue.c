@@ -8,7 +8,8 @@
 #include "queues.h"
 #include "tasks.h"
 
-#define QUEUES_PER_FRAME 64u /* a queue's record has at most about 2 KiB, so this many fit into a frame */
+/* Number of queues per frame; a queue's record has at most about 2 KiB, so 64 records fit into a frame. */
+#define QUEUES_PER_FRAME 64u
 
 static const char reason_spread[] = "overdue after an outage: spread";
 
@@ -25,7 +26,8 @@ static bool is_concerned(const struct core *core, const struct instant *since, c
     return may_die || (policy->overdue_expire_ms && longest_ms > policy->overdue_expire_ms);
 }
 
-/* Adds the judgement of this outage to the queue's record. Drops the oldest judgement if the record is full. */
+/* Adds the outage and the queue's present overdue policy to the queue's record (QueuePut.overdue). Drops the oldest
+ * outage if the record is full. */
 static void judge_queue(struct draft *draft, const struct queue *queue, const struct instant *since) {
     const struct core *core = draft->core;
     Tarry__QueuePut *put = draft_queue(draft, queue);
@@ -74,7 +76,8 @@ static const struct overdue *judgement_of(const struct queue *queue, const struc
     return NULL;
 }
 
-/* Returns the time within the spread, at least 1 ms after the outage, so that the task is judged once. */
+/* Returns the new due time of a task that fell due in the outage: a pseudo-random time within `spread_ms` after the
+ * outage. It is at least 1 ms after the outage, so that the policy is applied to the task only once. */
 static uint64_t spread_to(const struct overdue *overdue, const struct row *row) {
     const uint64_t seed[2] = {row->id, overdue->until_ms[ROW_STEADY]};
     return overdue->until_ms[row->base] + 1 + frame_sum(seed, sizeof seed) % overdue->spread_ms;

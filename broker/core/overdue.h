@@ -1,13 +1,13 @@
 /* overdue.h: what happens to tasks that fell due while no broker served (OVERDUE-1; docs/HERDS.md, policies overdue_…).
  *
- * A start judges each outage once. For each queue with such a policy it records two things (QueuePut.overdue): the time
- * of the outage, from the last record of the former run to the start, and the policy of that moment. The judgement is
- * carried out for a task when its turn to be delivered comes, as an expiry is: the task expires, becomes a dead letter,
- * or is moved. So no start waits for a scan of the index, and a restart or a promotion applies the same judgement.
+ * A start records each outage once, in the record of each queue with such a policy (QueuePut.overdue). It records the
+ * time of the outage (from the last record of the former run to the start) and the queue's policy at the start. The
+ * policy is applied to a task when the task would be delivered: the task expires, becomes a dead letter, or is moved.
+ * So no start waits for a scan of the index. A restart or a promotion applies the recorded policy too.
  *
- * Never judged: a task that was due before the outage began, because it waited for slow consumers, and a task that was
- * scheduled after the outage. While a queue has such a policy, the log gets a frame each OVERDUE_MARK_MS,
- * so that an idle log is not mistaken for an outage. */
+ * The policy is not applied to two kinds of tasks. A task that was due before the outage waited for slow consumers,
+ * not for the broker. A task that was scheduled after the outage did not wait for the broker either. While a queue
+ * has such a policy, the log gets a frame each OVERDUE_MARK_MS, so that an idle log is not mistaken for an outage. */
 #ifndef TARRY_CORE_OVERDUE_H
 #define TARRY_CORE_OVERDUE_H
 

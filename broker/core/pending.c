@@ -62,12 +62,13 @@ static void make(struct core *core) {
 
 void pending_changed(struct core *core, uint32_t queue, uint64_t change) {
     if (!core->pending.is_made) return;
-    assert(core->pending.places[queue_place(queue)]); /* pending_outdate has given the queue a place */
+    /* pending_outdate was called for a new queue, so each queue has a place in the tree. */
+    assert(core->pending.places[queue_place(queue)]);
     add(core, core->pending.places[queue_place(queue)], change);
 }
 
-/* Returns the number of queues whose names sort before all names with the prefix. If `with` is true, names with the
- * prefix count, too. */
+/* Returns how many queues have names that sort before every name with the prefix. If `with` is true, also counts the
+ * queues whose names have the prefix. */
 static uint32_t count_before(struct core *core, const char *prefix, bool with) {
     uint32_t low = 0, high = core->pending.count;
     while (low < high) {
@@ -86,8 +87,8 @@ static bool begins_with(const char *text, const char *prefix) {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Returns true if another prefix of the caller covers this one. Of two equal prefixes, only the second one counts as
- * covered. */
+/* Returns true if another prefix of the caller begins this one, so that its queues are counted already. If two prefixes
+ * are equal, only the second one is covered, so that the first one is counted. */
 static bool is_covered(const struct core_caller *caller, size_t at, const char *prefix) {
     const char *other = caller->prefixes;
     for (size_t i = 0; i < caller->prefix_count; i++, other += strlen(other) + 1) {

@@ -14,7 +14,8 @@ struct producer *producer_find(const struct core *core, uint64_t id) {
     return at ? &core->producers[at - 1] : NULL;
 }
 
-/* Returns the list of this owner's producers, which also contains those of a few other owners. */
+/* Returns the list of a hash bucket, which contains all producers of this owner, and producers of other owners with the
+ * same hash. */
 static struct producer_list *producers_near(struct core *core, uint64_t owner) {
     return &core->producers_of[owner % OWNER_BUCKETS];
 }
@@ -36,9 +37,9 @@ void producers_note_late(struct core *core) {
     core->producers_resumed_ms = resumed_ms;
 }
 
-/* Returns the time from which the producer counts as idle. Requests that arrived while the process was stopped are read
- * after the stop, but have the time before it. Then the time of reading counts; otherwise the stop itself would make
- * the producer idle (F-13, ONCE-1). */
+/* Returns the steady time in ms since when the producer counts as idle. If the process was stopped for hours, requests
+ * that arrived meanwhile are read after the stop, but carry the time before it. For a producer of such a request, the
+ * time of reading counts. Otherwise the stop itself would make the producer idle (F-13, ONCE-1). */
 uint64_t producer_idle_since_ms(const struct core *core, const struct producer *producer) {
     bool is_read_late =
         producer->used_ms >= core->producers_stopped_ms && producer->used_ms < core->producers_resumed_ms;

@@ -182,7 +182,7 @@ void query_get(struct core *core, const struct core_request *request, struct cor
         return;
     }
     struct shares shares;
-    /* Shared must be made before the draft is committed, because the commit may drop outcomes. */
+    /* `shared` must be made before the draft is committed, because the commit may drop outcomes. */
     Tarry__TaskReply *shared = NULL;
     if (resolved == RESOLVED_ENDED && shares_find(&d, get->task, &shares))
         shared = reply_of_shares(core, get, &shares, effects->arena);

@@ -17,11 +17,11 @@ bool list_look(struct core *core, struct core_request *request);
 bool stats_look(struct core *core, struct core_request *request);
 void list_look_end(struct core *core, const struct core_request *request);
 void stats_look_end(struct core *core);
-/* Call these two while core->scan_count is not 0: list_passes before a task leaves its place in the overlay, list_saw
- * after a task has changed. */
+/* While core->scan_count is not 0, call list_passes before a task moves within the overlay or leaves it, and call
+ * list_saw after a task has changed. */
 void list_passes(struct core *core, const struct task *task);
-/* Call before a task is trimmed. A scan that has not reached the task checks it now, because the page from the index
- * omits tasks that were newer in memory. */
+/* Call before a task is trimmed. A scan that has not reached the task checks it now, because the page that was read
+ * from the index contains no tasks that had newer changes in memory. */
 void list_trims(struct core *core, const struct task *task);
 void list_saw(struct core *core, const struct task *task);
 

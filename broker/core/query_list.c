@@ -1,17 +1,18 @@
-/* query_list.c: a page of tasks in order of (due, id): the rows read from the index, without tasks of which memory has
- * a newer state, plus the tasks that the index does not have yet.
+/* query_list.c: a result page of tasks in order of (due, id). The page consists of rows read from the index, and of
+ * tasks in memory that the index does not have yet. If memory has a newer state of a task, the row from the index is
+ * not used.
  *
  * The tasks that the index does not have are in the overlay, which may be long. So the overlay is scanned in pieces
  * before the step (core_look). The scan keeps the earliest matching tasks, as many as the page has space for. A task
- * that changes during the scan is offered at once (list_saw), because it moves to the end of the overlay, beyond the
- * end of the scan.
+ * that changes during the scan moves to the end of the overlay, which the scan does not reach. So list_saw offers such
+ * a task to the scan at once.
  *
- * The page is as of the step, so each candidate is checked again then. A candidate that no longer matches may have kept
- * another task out, and a trimmed task is only in the index. In these cases the page is shorter. Each page says up to
- * which (due, id) it is complete.
+ * The page shows the state at the step, so each candidate is checked again in the step. A candidate that no longer
+ * matches may have displaced another task, and a trimmed task is only in the index. In these cases the page is shorter.
+ * Each page says up to which (due, id) it is complete.
  *
- * Rows may not match, because the index knows neither expiry nor the time. While the page has space and the index
- * has more, the shell continues to read (core_list_goes_on), at most LIST_READS_MAX times. */
+ * Rows from the index may not match, because the index knows neither expiry nor the time. While the page has space and
+ * the index has more, the shell continues to read (core_list_goes_on), at most LIST_READS_MAX times. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,8 +49,8 @@ void core_plan_list(const struct core *core, const Tarry__List *list, struct cor
         .after = cursor_decode(&list->cursor),
         .count_max = limit,
     };
-    /* A task leased ahead of time is pending for readers, and stays in the overlay until it is due (near_trim). So it
-     * need not be read as leased. */
+    /* A task that was leased ahead of time counts as pending and stays in the overlay until it is due (near_trim). The
+     * scan of the overlay finds it, so leased rows are not read from the index for pending tasks. */
     if (wanted & (STATE_PENDING | STATE_READY)) out->states |= 1u << ROW_WAITING;
     if (wanted & STATE_IN_FLIGHT) out->states |= 1u << ROW_LEASED;
     if (wanted & STATE_DEAD) out->states |= 1u << ROW_BURIED;
@@ -91,7 +92,8 @@ static void sift_down(struct list_candidate *heap, size_t count) {
 
 /* Offers a task to the scan. `read`: row from the index; NULL: the task is in memory. */
 static void offer(const struct core *core, struct list_scan *scan, const struct row *row, const struct row *read) {
-    /* A pending task may become ready before the step without a change, so it is a candidate for ready tasks, too. */
+    /* Time alone may make a pending task ready before the step, so a pending task is also a candidate for ready
+     * tasks. */
     uint32_t wanted = scan->wanted | (scan->wanted & STATE_READY ? STATE_PENDING : 0);
     if (!matches(core, scan, wanted, row)) return;
     struct list_candidate candidate = {.due = row_due(row), .read = read};
@@ -199,9 +201,9 @@ static const struct row *still(const struct core *core, const struct list_scan *
     return is_same && matches(core, scan, scan->wanted, row) ? row : NULL;
 }
 
-/* Returns false if the candidate came from the overlay and has left memory. In this case the List has not read the task
- * from the index: the task was in memory when the index was read. The List's hold (core_hold) does not keep it, because
- * the index had absorbed it before the hold. */
+/* Returns false if the candidate came from the overlay and has left memory since. The List has no row of it from the
+ * index, because the task was in memory when the index was read. The List's hold (core_hold) does not keep such a task,
+ * because the index had absorbed the task before the hold. */
 static bool is_in_reach(const struct core *core, const struct list_candidate *candidate) {
     return candidate->read || task_find(core, candidate->due.id);
 }
@@ -212,8 +214,9 @@ static struct due reach_of(const struct list_scan *scan) {
 }
 
 /* Returns true if no wanted task can be due after `reach`. Only pending tasks are due later than now. A task in flight
- * or dead was due when it was leased, apart from differences between two nodes' clocks and leases ahead of time. In a
- * queue with lease_before_due, a task may be leased and become a dead letter at any time before it is due. */
+ * or a dead letter was due when it was leased; two nodes' clocks and leases ahead of time make a difference of at most
+ * LIST_CLOCKS_MAX_MS. The exception is a queue with lease_before_due, in which a task may be leased and become a dead
+ * letter at any time before it is due. */
 static bool is_past_all(const struct core *core, const struct list_scan *scan, struct due reach) {
     uint64_t steady = steady_ms(core), wall = base_ms(core, ROW_WALL), now_ms = steady > wall ? steady : wall;
     uint64_t margin_ms = scan->wanted == STATE_READY ? 0 : LIST_CLOCKS_MAX_MS;
@@ -266,7 +269,7 @@ void query_list(struct core *core, const struct core_request *request, struct co
         return;
     }
     struct list_scan *scan = request->look ? &core->scans[request->look - 1] : scan_begin(core, request);
-    assert(scan); /* cannot fail: without core_look, a caller has one scan at a time */
+    assert(scan); /* a free scan exists: a caller that does not use core_look has only one scan at a time */
     bool is_all = scan_piece(core, scan, UINT64_MAX);
     assert(is_all);
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);

@@ -33,8 +33,8 @@ bool queue_has_place(const struct core *core, uint32_t number) {
     return queue_number_is_valid(number) && queue_at(core, number)->number == number;
 }
 
-/* Returns true if another queue may take the place (CAP-1). Outcomes of a deleted queue are reported by its name while
- * they are remembered. */
+/* Returns true if a new queue may take this place in the table of queues (CAP-1). The place of a deleted queue stays
+ * reserved while outcomes of the queue are remembered, because they are reported by its name. */
 static bool is_free(const struct core *core, uint32_t place) {
     if (!core->deletions[place]) return false;
     const uint32_t number = core->queues[place].number;
@@ -42,9 +42,9 @@ static bool is_free(const struct core *core, uint32_t place) {
     return !outcomes_of_queue(core->outcomes, number) || core->queues[place].forgets;
 }
 
-/* Returns the place's rank among the free places. Places without remembered outcomes come first, then those whose
- * outcomes will be forgotten (QueueDelete.forget). Among equals, the place of the queue that was deleted longest ago is
- * first. */
+/* Returns the order of a free place: the place with the lowest result is taken first. Places without remembered
+ * outcomes come before places whose outcomes will be forgotten (QueueDelete.forget). Within each group, the place whose
+ * queue was deleted longest ago comes first. */
 static uint64_t free_rank(const struct core *core, uint32_t place) {
     const uint64_t last = 1ull << 63;
     return core->deletions[place] + (outcomes_of_queue(core->outcomes, core->queues[place].number) ? last : 0);
@@ -144,7 +144,8 @@ static void take_policy(struct core *core, struct queue *queue, const Tarry__Que
     core->push_count += (uint32_t)is_pushed - (uint32_t)was_pushed;
     core->push_version += was_pushed != is_pushed || strcmp(queue->push, put->policy->push) != 0;
     queue->policy = *put->policy;
-    queue->policy.base.n_unknown_fields = 0; /* the copy must not have unknown fields, which belong to the record */
+    /* The copy has no unknown fields, because their memory belongs to the record. */
+    queue->policy.base.n_unknown_fields = 0;
     queue->policy.base.unknown_fields = NULL;
     memmove(queue->push, put->policy->push, strlen(put->policy->push) + 1);
     queue->policy.push = queue->push;

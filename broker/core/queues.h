@@ -10,15 +10,15 @@ struct queue *queue_find(const struct core *core, const char *name);
 /* Finds a queue that is not deleted; NULL: none. */
 struct queue *queue_find_live(const struct core *core, const char *name);
 /* queue_waiting counts live tasks that have not been delivered, including ready tasks and leases ahead of time
- * (ahead.h). queue_in_flight counts live tasks that have been delivered. Use these functions for answers, because the
- * tally counts a lease ahead of time as leased. */
+ * (ahead.h). queue_in_flight counts live tasks that have been delivered. Use these functions for answers, and not the
+ * queue's tally, because the tally counts leases ahead of time as leased. */
 uint64_t queue_waiting(const struct core *core, const struct queue *queue);
 uint64_t queue_in_flight(const struct core *core, const struct queue *queue);
 /* Returns true if the queue with this number, live or deleted, still has its place. Returns false if it never existed,
  * or another queue has taken the place. */
 bool queue_has_place(const struct core *core, uint32_t number);
-/* Returns the number for a new queue; 0: the table is full. Places that were never used come first. The next choice is
- * the place of the queue that was deleted longest ago, among those without remembered outcomes. */
+/* Returns the number for a new queue; 0: the table is full. A place that was never used is chosen first. Otherwise the
+ * place of a deleted queue without remembered outcomes is chosen: the one that was deleted longest ago. */
 uint32_t queue_new_number(struct core *core, bool is_own);
 /* Returns the number of live queues that the principal created; for a local caller (""), of queues without a recorded
  * creator. */

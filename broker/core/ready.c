@@ -1,7 +1,7 @@
 /* ready.c: see ready.h. Invariants of the tree
- *   R-1  no child comes before its parent;
- *   R-2  rank = 1 + the right child's rank, and the left child's rank is not smaller (a missing child's is 0).
- * By R-2 a tree of rank r has at least 2^r - 1 nodes: hence the bound. */
+ *   R-1  no child precedes its parent by (due, id);
+ *   R-2  a node's rank is 1 + the right child's rank, and the left child's rank is not smaller (no child: rank 0).
+ * By R-2 a tree of rank r has at least 2^r - 1 nodes, so a rank is at most log2(n + 1). */
 #include "ready.h"
 
 #include <assert.h>
@@ -65,7 +65,8 @@ static void tree_remove(struct ready *ready, struct ready_node *node) {
         assert(above->right == node);
         above->right = merged;
     }
-    /* Changed ranks grow by one from parent to parent, so this loop also ends after O(log n). */
+    /* If a node's rank changes, its parent's new rank is larger by at least one. Ranks are O(log n), so this loop ends
+     * after O(log n) steps. */
     while (above != NULL && rank_changes(above)) above = above->above;
 }
 

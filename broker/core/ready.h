@@ -19,7 +19,9 @@ struct ready_node {           /* zero-initialise before the first use */
     struct ready_node *above; /* tree: the parent */
     uint64_t due_ms;
     uint64_t id;
-    uint8_t rank; /* tree: number of nodes on the right spine, this one included; READY_RUN: in the run; 0: in no set */
+    /* 0: the node is in no set; READY_RUN: the node is in the run; otherwise the length of the right spine below and
+     * including this node of the tree. */
+    uint8_t rank;
 };
 
 #define READY_RUN UINT8_MAX

@@ -210,7 +210,7 @@ static void arm(struct core *core, struct recur *recur) {
 static void take_row(struct recur *recur, const struct row *row, uint64_t hash) {
     const size_t head_size = key_head_size(recur->name_size);
     recur->is_live = row && row->state != ROW_BURIED;
-    /* This length fits for every key that this broker created. */
+    /* The key of every occurrence that a broker creates is short enough for `row_time`. */
     recur->has_row = row && row->state == ROW_WAITING && row->key_size > head_size &&
                      row->key_size - head_size < sizeof recur->row_time;
     if (!recur->has_row) return;

@@ -5,13 +5,14 @@
  *           occurrence's task is created ──► …
  *
  * A recurrence has one timer, at its next occurrence's due time. The frame of that moment advances the recurrence from
- * one occurrence to the next. None is lost: until the frame is in the log, the recurrence still waits for the same
- * occurrence, over crash and failover. None comes twice: the frame replaces the state that named it.
+ * one occurrence to the next. No occurrence is lost, even by a crash or a failover, because the recurrence waits for
+ * the same occurrence until the frame is in the log. No occurrence comes twice, because the same frame replaces the
+ * state that named the occurrence.
  *
  * The calendar (broker/recur) is computed when a frame is decided. The frame carries the chosen times, so apply, a
  * follower and a replay compute none.
  *
- * Only recur_apply, recur_restore and the two notes below change the table of recurrences (LOG-2). */
+ * Only recur_apply, recur_restore, recur_note_put and recur_note_end change the table of recurrences (LOG-2). */
 #ifndef TARRY_CORE_RECUR_H
 #define TARRY_CORE_RECUR_H
 
@@ -25,8 +26,7 @@
 #define RECUR_RETRY_MS 200u          /* pause before another try if memory, index or disk had no room */
 #define RECUR_TZDATA_SIZE_MAX 15u
 #define RECUR_DEFAULTS_SIZE_MAX                                                                                        \
-    64u /* bytes by which defaults lengthen what a client sets (recur_decide.c:complete)                               \
-         */
+    64u /* maximum number of bytes that recur_decide.c:complete adds to a client's recurrence, for defaults */
 /* Objects of the region that an operation may need: the recurrence, its chunks, a task and a tombstone. */
 #define RECUR_SET_SIZE_MAX (RECUR_CONTENT_SIZE_MAX + 2048u)
 #define RECUR_SET_OBJECTS_MAX (4u + RECUR_SET_SIZE_MAX / RECUR_CHUNK_DATA)
@@ -49,13 +49,18 @@ struct recur {
     struct recur_chunk *set; /* the packed RecurSet */
     uint32_t set_size;
     uint8_t open_size; /* number of elements of `open` */
-    uint8_t open_live; /* bit i: open[i] is waiting or in flight. The bit of a dead letter is 0 until it is requeued */
+    /* Set of bits: bit i is 1 if the task `open[i]` is waiting or in flight, and 0 if the task is a dead letter that
+     * was not requeued. */
+    uint8_t open_live;
     bool paused;
     bool stuck;
-    bool is_allowed; /* overlap=allow: open tasks are not remembered */
-    bool is_live;    /* the next occurrence's task has not ended */
-    bool has_row;    /* the next occurrence's task is waiting; row, row_time and row_hash are its present row */
-    uint64_t hash;   /* hash of the recurrence's recorded state */
+    /* The recurrence has overlap=allow, so the tasks of earlier occurrences that have not ended are not remembered in
+     * `open`. */
+    bool is_allowed;
+    bool is_live; /* the next occurrence's task has not ended */
+    /* true: the next occurrence's task is waiting, and `row`, `row_time` and `row_hash` contain its present row. */
+    bool has_row;
+    uint64_t hash; /* hash of the recurrence's recorded state */
     uint64_t set_hash;
     uint64_t next_ms;
     uint64_t due_ms;
@@ -87,8 +92,9 @@ struct recur *recur_of_key(const struct core *core, uint32_t queue, const char *
 const Tarry__RecurSet *recur_set_of(const struct recur *recur, struct arena *arena);
 /* Makes the rule that computes the occurrences of the recurrence. */
 bool recur_rule(const Tarry__RecurSet *set, struct rule *out, struct rule_problem *out_problem);
-/* Returns the key of an occurrence, in the arena: recur:NAME@2026-11-28T09:00:00+08:00. `task`: the task's id, for an
- * occurrence that was triggered, of which there may be several in one second (…#77); 0: it was not triggered. */
+/* Returns the key of an occurrence, in the arena, for example recur:NAME@2026-11-28T09:00:00+08:00. If a client
+ * triggered the occurrence, `task` is the id of its task, and the key ends with it (…#77), because several triggers may
+ * happen in one second. Otherwise `task` is 0. */
 struct task_key recur_key(uint32_t queue, const char *name, size_t name_size, const struct zone *zone, uint64_t at_ms,
                           uint64_t task, struct arena *arena);
 /* Returns the key of the next occurrence's task, in the arena. Valid if recur->has_row. */
@@ -98,8 +104,8 @@ bool recur_has_room(const struct core *core);
 
 /* ---- apply */
 int recur_apply(struct core *core, const Tarry__RecurPut *put);
-/* Restores a recurrence at a start. `next`: row of the next occurrence's task; NULL: the task has ended. `open_live`:
- * this many of the first tasks in the state's `open` are waiting or in flight; the others are dead. */
+/* Restores a recurrence at a start. `next` is the row of the next occurrence's task; NULL: the task has ended. Of the
+ * tasks in put->state->open, the first `open_live` are waiting or in flight, and the others are dead. */
 int recur_restore(struct core *core, const Tarry__RecurPut *put, const struct row *next, size_t open_live);
 /* Note that a task of a queue with recurrences has changed or ended. */
 void recur_note_put(struct core *core, const struct row *row, uint64_t hash);

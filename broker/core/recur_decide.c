@@ -4,7 +4,7 @@
  *   due ──► which of the occurrences up to now run? missed and overlap decide ──► the others are ended, or never made
  *       ──► the next occurrence and its task ──► one RecurPut
  *
- * All of that is one frame. */
+ * One frame contains all of these changes. */
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -16,7 +16,7 @@
 #include "recur.h"
 #include "rule.h"
 
-#define PASSED_MAX 1000u /* occurrences up to now that one frame settles; the next frame continues */
+#define PASSED_MAX 1000u /* maximum number of due occurrences that one frame settles; the next frame continues */
 #define MADE_BYTES_MAX (4u << 20)
 
 /* One decision about one recurrence. */
@@ -30,7 +30,7 @@ struct step {
     size_t name_size;
     const Tarry__RecurSet *set;
     struct rule rule;
-    uint32_t looks; /* work that the calendar may still do */
+    uint32_t looks; /* number of further calendar computations that this decision may make */
     Tarry__RecurPut *put;
     Tarry__RecurState *state;
     uint32_t made; /* tasks created */
@@ -207,7 +207,7 @@ static void list_due(struct step *step, uint64_t now_ms, struct due_list *out) {
     }
 }
 
-/* Returns how many of the listed occurrences run, according to the `missed` policy. These are the latest ones. */
+/* Returns how many of the due occurrences run, according to the policy `missed`. Always the latest of them run. */
 static size_t count_running(const struct step *step, const struct due_list *list, uint64_t now_ms) {
     const uint64_t last_ms = list->last[(list->count - 1) % LIST_SIZE];
     const bool is_missed = now_ms - last_ms > RECUR_GRACE_MS + step->set->jitter_ms;
@@ -249,8 +249,8 @@ static bool passes_overlap(struct step *step, uint64_t at_ms) {
     return false;
 }
 
-/* Settles the first due occurrence, whose task exists unless it was cancelled. If the last frame did not settle all due
- * occurrences (due_list.is_cut), the task is created here. */
+/* Settles the first due occurrence. Normally its task exists, unless a client cancelled it. If the previous frame could
+ * not settle all due occurrences (due_list.is_cut), no task exists, and this function creates it. */
 static void settle_first(struct step *step, uint64_t at_ms, bool runs) {
     struct known known;
     if (!step->recur->task) {
@@ -258,8 +258,8 @@ static void settle_first(struct step *step, uint64_t at_ms, bool runs) {
         return;
     }
     const bool is_waiting = find_next_task(step, &known);
-    if (!is_waiting) { /* the task was cancelled by a client, so it is skipped; or it was moved, and has run or is in
-                          flight */
+    if (!is_waiting) { /* A client cancelled the task, so the occurrence is skipped. Or a client moved the task, and it
+                          has run or is in flight. */
         if (step->recur->is_live) note_open(step, step->recur->task);
         return;
     }
@@ -304,7 +304,8 @@ static void fire(struct step *step, uint64_t now_ms) {
     list_due(step, now_ms, &list);
     begin_record(step, TARRY__RECUR_PUT__CAUSE__FELL_DUE);
     settle_due(step, &list, now_ms);
-    if (list.is_cut) { /* the next frame continues with `following_ms`, which has no task yet */
+    if (list.is_cut) { /* the next frame continues with the occurrence at `following_ms`, whose task does not exist yet
+                        */
         step->state->next_ms = step->state->due_ms = list.following_ms;
         step->state->next_id = 0;
     } else {
@@ -353,8 +354,8 @@ static bool fits(const struct core *core, const struct recur *recur, struct need
     return need_fits(core, need, ROOM_BUT_RESERVE);
 }
 
-/* Compares waiting occurrences with the present tzdata, after a start. Sets recur_lacks_room if there is no room even
- * for one. */
+/* Called after a start: computes the waiting occurrences again if the time zone data (tzdata) has changed. Sets
+ * recur_lacks_room if memory is too small for one recurrence. */
 static void recheck(struct core *core, struct draft *draft, struct need *need) {
     const char *version = zone_data_version();
     const uint64_t now_ms = base_ms(core, ROW_WALL);
@@ -426,8 +427,8 @@ static void refuse_text(struct decision *d, Tarry__Code code, const char *text) 
     refuse_op(d, code, TARRY__OUTCOME__NONE, must_copy(d->draft->arena, text, strlen(text) + 1));
 }
 
-/* Returns false after a refusal: a commit decides only once about each recurrence, because the decision reads the state
- * before the commit. */
+/* Returns false after a refusal of a second decision about the same recurrence in one commit. A second decision would
+ * be wrong, because it reads the state before the commit. */
 static bool may_decide(struct decision *d, uint32_t queue, const char *name) {
     struct draft *draft = d->draft;
     if (draft->recur_count == RECUR_OPS_MAX) {
@@ -476,7 +477,8 @@ static const char *lacks_recur_room(const struct decision *d) {
     return NULL;
 }
 
-/* A topic's task ends when its groups have got it, so overlap would not see that they still work on it. */
+/* A topic's task ends when its groups have got their shares. So the policy `overlap` could not know whether the groups
+ * still work on them. */
 static const char *conflicts_with_groups(const struct decision *d, const Tarry__RecurSet *set) {
     if (d->queue->is_group)
         return "the queue is a group, which gets its tasks from its topic (the name before the last ':'): set the "
@@ -565,8 +567,9 @@ static void pause_or_resume(struct decision *d, struct step *step, bool pauses) 
     step->state->paused = pauses;
     if (changes && pauses) {
         struct known known;
-        if (step->recur->task && !find_next_task(step, &known)) { /* the task was cancelled, or moved and delivered: its
-                                                                     occurrence does not come again */
+        if (step->recur->task &&
+            !find_next_task(step, &known)) { /* the task was cancelled, or it was moved and delivered. So this
+                                                occurrence is settled now, and is not created again after a resume */
             settle_first(step, step->state->next_ms, true);
             if (step->state->next_ms) step->state->last_ms = step->state->next_ms;
         }

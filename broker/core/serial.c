@@ -54,7 +54,8 @@ void serial_leave(struct core *core, struct serial *serial) {
     slab_release(core->slab, serial, serial_bytes(serial->size));
 }
 
-/* The order of ready.h is (first number, second number). Due times have less than 56 bits (DUE_AHEAD_MAX_MS). */
+/* Returns the first sort key for ready.h; the second sort key is the task's id. The priority is in the highest 8 bits;
+ * due times have less than 56 bits (DUE_AHEAD_MAX_MS). */
 static uint64_t order_of(const struct row *row) {
     return (uint64_t)(PRIORITY_COUNT - 1 - row->priority) << 56 | (row->due_ms & (UINT64_MAX >> 8));
 }

@@ -1,9 +1,10 @@
 /* serial.h: serial names (SERIAL-1): of the tasks of a queue with one serial name, at most one is leased.
  *
- * A name is in memory while a task with it is in memory. It lists its ready tasks in the queue's order: priority, due
- * time, id. While no task of the name is leased, the first of them is *offered*: it is in its line's ready heap, and a
- * consumer gets it as any other ready task. All others are *parked* in their line (PLACE_PARKED). So no delivery visits
- * the backlog of a busy name: its end costs one step in a heap (near.c). */
+ * A name is in memory while a task with the name is in memory. A name lists its ready tasks in the queue's order:
+ * priority, due time, id. While no task of the name is leased, the first ready task is *offered*: it is in its line's
+ * ready heap, and a consumer gets it as any other ready task. All other ready tasks are *parked* in their line
+ * (PLACE_PARKED). So a delivery never searches the waiting tasks of a busy name. When the leased task ends, offering
+ * the next one costs one step in a heap (near.c). */
 #ifndef TARRY_CORE_SERIAL_H
 #define TARRY_CORE_SERIAL_H
 

@@ -65,7 +65,8 @@ void session_heard(struct core *core, uint64_t id) {
     if (session && session_is_present(session)) hear(core, session);
 }
 
-/* Returns the length of silence after which the session counts as gone. Short leases make it shorter. */
+/* Returns the time in ms without a sign of life after which the session counts as gone. It is the session's shortest
+ * lease, at most SESSION_SILENCE_MS. */
 static uint64_t silence_of(const struct core *core, const struct session *session, const Tarry__Subscribe *subscribe) {
     uint64_t silence_ms = session->lease_ms ? session->lease_ms : SESSION_SILENCE_MS;
     for (size_t i = 0; !session->lease_ms && i < subscribe->n_queues; i++) {
@@ -77,8 +78,9 @@ static uint64_t silence_of(const struct core *core, const struct session *sessio
     return silence_ms < SESSION_SILENCE_MIN_MS ? SESSION_SILENCE_MIN_MS : silence_ms;
 }
 
-/* Returns the lowest lane that no session has had for LANE_REST_MS, or else the lane that was left longest ago. Late
- * messages of nng for the connection of a lost consumer must not affect the next one (broker/shell/threads/lanes.c). */
+/* Returns the lowest lane that no session has used for LANE_REST_MS. If no such lane exists, returns the free lane that
+ * was left longest ago. The pause is needed because late messages of nng for a lost consumer's connection must not
+ * affect the next consumer (broker/shell/threads/lanes.c). */
 static uint32_t free_lane(const struct core *core, const struct session *own) {
     uint64_t used[(LANES_MAX + 63) / 64] = {0};
     uint32_t longest = LANES_MAX;
@@ -323,9 +325,10 @@ void session_subscribe(struct core *core, const struct core_request *request, st
 
 struct giving {
     bool under_way; /* true: release only the leases of the delivery that is being sent; false: all leases */
-    bool all_seen;  /* true: all tasks count as seen, because a pooled session does not report which client has which
-                       task; false: see task->seen */
-    bool keep_seen; /* true: tasks that count as seen stay leased */
+    /* true: the consumer may have seen any of the tasks, because a pooled session does not report which client has
+     * which task. false: task->seen decides. */
+    bool all_seen;
+    bool keep_seen; /* true: tasks that the consumer may have seen (`all_seen`) stay leased */
     Tarry__Cause why;
     Tarry__SessionEnd__Cause
         end; /* reason for the session's end, recorded in the last frame; NOT_SAID: the session continues */
@@ -395,7 +398,8 @@ static uint32_t give_back(struct core *core, struct session *session, const stru
             record_end(&draft, session, giving, returned, held);
             is_over = true;
         }
-        /* Applying the draft removes its tasks from the list; `task` is not among them. */
+        /* The commit removes the tasks of the draft from the list. `task` is the next task and not part of the draft,
+         * so it stays in the list. */
         draft_commit(&draft, NULL, effects);
         if (task && giving->records_max && returned >= giving->records_max) break;
     }
@@ -442,10 +446,10 @@ void session_unsubscribe(struct core *core, const struct core_request *request, 
     reply_send(core, effects, request->ticket, reply_new(effects, TARRY__CODE__OK));
 }
 
-/* Returns true if the session sends heartbeats but never connects to its lane, because the consumer uses another lane.
- * The cause is a late copy of its subscription, which moved the session to this lane, while the notice that the old
- * connection was closed got lost (F-17; history 80923110). When the session subscribes again, it keeps its leases. A
- * pooled session's lane is in this process and always connects. */
+/* Returns true if the session sends heartbeats but never connects to its lane. The consumer then uses another lane.
+ * Cause: a late copy of its subscription moved the session to this lane, and the notice that the old connection was
+ * closed got lost (F-17; history 80923110). When the session subscribes again, it keeps its leases. A pooled session's
+ * lane is in this process and always connects. */
 static bool is_astray(const struct core *core, const struct session *session) {
     bool is_waiting = session->state == SESSION_WAITING_LANE && !session_is_pooled(session->id);
     return is_waiting && steady_ms(core) - session->lane_ms >= session->silence_ms;
@@ -497,8 +501,9 @@ void session_credit(struct core *core, uint64_t id, uint32_t credit) {
     session_changed(core, session);
 }
 
-/* Records the lateness of the tasks just delivered, except those that returned with their old due time. A task that was
- * scheduled after its due time counts from its scheduling. The newest leases are last in the list. */
+/* Records the lateness of the tasks just delivered. Skips tasks that became ready again after a lease and kept their
+ * old due time. For a task that was scheduled after its due time, lateness counts from its scheduling. The newest
+ * leases are last in the list. */
 static void note_lateness(struct core *core, const struct session *session, uint64_t delivered_ns) {
     uint32_t left = session->sending_count;
     const struct task *task = NULL;

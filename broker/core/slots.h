@@ -2,8 +2,8 @@
  *
  * Tasks with consecutive ids are usually created, become due and end at about the same time. So 64 consecutive ids
  * share 8 cache lines of the table, and most look-ups hit the CPU cache. When ids were spread over the whole table,
- * cache misses cost 300 ns per task. The higher bits of the id decide where those 64 slots are, and in which order. So
- * ids with a step of 64, as in one of many queues, do not collide in the same slots. */
+ * cache misses cost 300 ns per task. The higher bits of the id choose the group of 64 slots and the order of the ids
+ * within the group. So ids with a step of 64, as in one of many queues, do not collide in the same slots. */
 #ifndef TARRY_CORE_SLOTS_H
 #define TARRY_CORE_SLOTS_H
 

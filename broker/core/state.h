@@ -1,6 +1,6 @@
 /* state.h: the core's state in memory. Private to broker/core.
  *
- * A task has exactly one place:
+ * A task has exactly one place, which its state decides:
  *
  *     WAITING  beyond the line's horizon ──► PLACE_FAR       only while the index has not absorbed it
  *              within it, not yet due    ──► PLACE_PENDING   armed on its base's wheel
@@ -36,19 +36,25 @@
 #define CLOCK_LEAD_MS 15000ull  /* time before a line's horizon is reached, at which its next window is loaded */
 #define WINDOW_TASKS_MAX 16384u /* maximum number of tasks requested in one load */
 #define WINDOW_TASKS_MIN 64u
-/* Maximum number of full loads at a time, or of smaller loads with as many rows (CALM-1). */
+/* Limit of concurrent loads: the rows of all running loads together are at most those of this number of full loads
+ * (CALM-1). */
 #define WINDOWS_LOADING_MAX 4u
 #define WINDOW_READY_LOW 4096u /* below this number of ready tasks, load more overdue tasks */
-#define SHARE_AHEAD_LEASES 4u  /* a topic's task may be shared at most this multiple of `ahead_ms` before it is due */
-#define LOW_ADVICE_STEP_MS 2048ull /* minimum step of a line's low mark, in ms, for which the index gets a new hint */
-/* This limit and the next ones bound the work per step, so that no queue delays another. */
+/* A topic's task may be shared at most SHARE_AHEAD_LEASES * `ahead_ms` before its due time. */
+#define SHARE_AHEAD_LEASES 4u
+/* A hint for the index (core_low) is sent when its due time has advanced by at least this time in ms. */
+#define LOW_ADVICE_STEP_MS 2048ull
+/* The limits from TIMERS_PER_STEP_MAX to STARVED_PER_STEP_MAX bound the work per step, so that no queue delays
+ * another. */
 #define TIMERS_PER_STEP_MAX 4096u
 #define TRIM_PER_STEP_MAX 8192u
 #define EVICT_PER_STEP_MAX 2048u
 #define PROMOTE_PER_STEP_MAX 2048u
 #define CHECK_PER_STEP_MAX 512u  /* lines */
 #define STARVED_PER_STEP_MAX 64u /* maximum number of lines that waited for memory and are checked again */
-#define LINE_SIZES 65u           /* size class 0: no near task; class n: at least 2^(n-1) near tasks */
+/* Number of size classes of lines: class 0 has no near task, class n has 2^(n-1) or more near tasks, but fewer than
+ * class n + 1. */
+#define LINE_SIZES 65u
 #define RECORDS_PER_FRAME_MAX 4096u
 #define DELIVERIES_PER_STEP_MAX 64u
 #define DELIVERED_PER_STEP_MAX                                                                                         \
@@ -109,17 +115,18 @@ enum ahead {
                       present delivery has ended */
 };
 
-struct holder { /* the session that had a task, and since when; 0: no session */
+struct holder { /* the session to which a task was delivered, and the time of the delivery; session 0: none */
     uint64_t session;
     uint64_t delivered_ms;
 };
 
 struct task {
-    union { /* `place` decides which member is valid. In other places no timer is armed, no heap has the task, and
-               `before` is not valid */
+    union { /* `place` decides which member is valid. In a place that no member names, no timer is armed, no heap
+               contains the task, and `before` is not valid */
         struct {
-            struct timer timer; /* PENDING: due time, or start of leasing ahead of time; LEASED: deadline; leased ahead
-                                   of time: due time */
+            /* PENDING: armed for the due time, or for the start of leasing ahead of time. LEASED: armed for the lease's
+             * deadline, or, if leased ahead of time, for the due time. */
+            struct timer timer;
             struct holder before; /* LEASED: the previous holder, needed if this delivery is never sent (TRUE-1). Not
                                      valid after a restart, because the core does not know which deliveries were sent */
         };
@@ -127,14 +134,15 @@ struct task {
     };
     TAILQ_ENTRY(task) overlay; /* entry in the overlay; valid if dirty */
     union {
-        /* list entry, by place. FAR: line->far; PENDING, READY, PARKED, EARLY: line->near; LEASED: session->leases,
-         * ->ahead or ->due, by `ahead` */
+        /* Entry in the list that `place` decides. FAR: `far` of the line. PENDING, READY, PARKED, EARLY: `near` of the
+         * line. LEASED: `leases`, `ahead` or `due` of the session, depending on task.ahead. */
         TAILQ_ENTRY(task) member;
         struct task **dead_at; /* DEAD: address of the pointer in the key table that points to this task */
     };
     struct task *by_id_next;
     struct task *by_key_next; /* next task in the same bucket; buckets are sorted by task_comes_first */
-    /* Its key follows this struct; its reason is a separate slab object; its serial name is in a struct serial. */
+    /* The task's key follows this struct in memory. The task's reason is a separate slab object. The task's serial name
+     * is in a struct serial. */
     struct row row;
     uint64_t hash;     /* row_hash(row) */
     uint64_t key_hash; /* row_key_hash; not valid if the task has no key */
@@ -171,23 +179,27 @@ struct line_state {
     struct timer early_timer;      /* timer for the first task of `early`; may be armed for an earlier time */
     struct timer window_timer;     /* time at which to check whether a load is due */
     struct task *evict_cursor;     /* next task of `near` to check for eviction; NULL: no eviction is in progress */
-    TAILQ_ENTRY(line_state) size;  /* entry in core->by_size[size_class]; with class 0 in no list */
+    TAILQ_ENTRY(line_state) size;  /* entry in core->by_size[size_class]; a line of size class 0 is in no list */
     TAILQ_ENTRY(line_state) check; /* entry in core->check or core->starved, depending on `checking` */
     uint8_t size_class;
     uint8_t checking; /* enum checking */
     bool loading;
-    int load_hold;          /* hold of the load; valid while loading */
-    uint64_t load_rows;     /* valid while loading: estimated maximum of rows that will arrive */
-    struct due load_after;  /* valid while loading: the horizon at the request, or the end of the last piece */
-    struct due low_advised; /* low mark in the last hint that was sent to the index */
-    /* A load has moved the horizon, and some far tasks within it are not placed yet. Tasks that are due after `sure`
-     * must wait until they are. */
+    int load_hold;      /* hold of the load; valid while loading */
+    uint64_t load_rows; /* valid while loading: estimated maximum of rows that will arrive */
+    /* Valid while `loading`: rows of the load start after this (due, id). It is the horizon at the time of the request,
+     * or the end of the last part received. */
+    struct due load_after;
+    struct due low_advised; /* `low` of the last hint (core_low) that was sent to the index */
+    /* true: a load has moved the horizon, but some tasks of the list `far` within the new horizon are not in `near`
+     * yet. Until they are, the core delivers only tasks that are due at or before `sure`. */
     bool settling;
-    struct due sure;                   /* (due, id) up to which all tasks are placed; valid while settling */
+    struct due sure; /* (due, id) up to which the line has no more far tasks to place; valid while `settling` */
     TAILQ_ENTRY(line_state) promotion; /* entry in core->promoting while settling, once the load is complete */
-    struct task *promote_cursor;       /* next far task to check; valid while promoting */
-    uint64_t promote_soonest_ms; /* earliest due time of the checked far tasks that stay far; valid while promoting */
-    uint64_t far_soonest_ms;     /* lower bound of the due times of all far tasks; UINT64_MAX: no far task */
+    struct task *promote_cursor; /* next task of the list `far` to check; valid while the line is in core->promoting */
+    /* Earliest due time of the tasks that were checked and stay in `far`; valid while the line is in
+     * core->promoting. */
+    uint64_t promote_soonest_ms;
+    uint64_t far_soonest_ms; /* lower bound of the due times of all far tasks; UINT64_MAX: no far task */
 };
 
 enum checking { CHECK_NONE, CHECK_LISTED, CHECK_STARVED };
@@ -204,7 +216,8 @@ TAILQ_HEAD(subscription_list, subscription);
 
 TAILQ_HEAD(wish_list, wish);
 
-/* A queue that does not exist but has waiting sessions. It uses no place in the table of queues and no record. */
+/* A queue that does not exist, but for which sessions wait. It uses neither an entry in the table of queues nor a
+ * record in the log. */
 struct awaited {
     struct wish_list wishes; /* sessions' waits for this queue; if the list is empty, this entry is unused */
     uint32_t
@@ -216,8 +229,9 @@ struct awaited {
 struct wish {
     struct session *session;
     struct awaited *awaited;
-    TAILQ_ENTRY(wish) of_session; /* entry in session->wishes, or in core->wishes_free */
-    TAILQ_ENTRY(wish) of_name;    /* in awaited->wishes */
+    /* Entry in session->wishes (the queues for which the session waits), or in core->wishes_free. */
+    TAILQ_ENTRY(wish) of_session;
+    TAILQ_ENTRY(wish) of_name; /* in awaited->wishes */
 };
 
 /* The judgement of an outage (overdue.h, tarry.proto Overdue). */
@@ -242,11 +256,14 @@ struct queue {
     TAILQ_HEAD(queue_list, queue) groups;
     uint32_t group_count;
     bool paused;
-    bool deleted;    /* the queue was deleted. Tasks that ended in it are still found by its name, until the queue is
-                        created again or another queue takes its place */
-    bool forgets;    /* true: another queue may take the place of this deleted queue although outcomes are remembered */
+    bool deleted; /* the queue was deleted. Tasks that ended in it are still found by its name, until the queue is
+                     created again or another queue takes its place */
+    /* The queue was deleted with the option to forget its outcomes: another queue may take its place at once. */
+    bool forgets;
     bool is_counted; /* the queue is counted as a live queue */
-    char creator[PRINCIPAL_SIZE_MAX + 1]; /* principal whose limit of queues includes this queue; "": none */
+    /* Name of the principal that created the queue; the queue counts towards its limit of queues; "": no limit counts
+     * the queue. */
+    char creator[PRINCIPAL_SIZE_MAX + 1];
     uint64_t paused_until_ms;
     uint64_t hash; /* result of queue_hash, for the digest */
     struct timer pause_timer;
@@ -255,7 +272,9 @@ struct queue {
     struct overdue overdues[OVERDUES_MAX]; /* oldest first */
     uint32_t overdue_count;
     struct line_state lines[ROW_BASES][PRIORITY_COUNT];
-    uint32_t ready_mask; /* bit base * PRIORITY_COUNT + priority: the ready heap of that line is not empty */
+    /* Set of bits: bit base * PRIORITY_COUNT + priority is 1 if the ready heap of lines[base][priority] is not
+     * empty. */
+    uint32_t ready_mask;
     uint32_t early_mask; /* like ready_mask, for the heaps of early tasks */
     /* Node in core->moving (queue with lease_before_due) or core->sharing (queue with groups) if a task is due and the
      * queue is not paused. */
@@ -263,13 +282,16 @@ struct queue {
     struct subscription_list willing; /* subscriptions of sessions that may get new tasks; the first is next in turn */
     uint32_t willing_count;
     uint32_t consumer_count; /* number of sessions that are subscribed to this queue */
-    struct subscription_list
-        takers; /* subscriptions of sessions whose lanes are connected; the first is next in turn for an early lease */
+    /* Subscriptions of the sessions whose lanes are connected. The first subscription is the next to get a lease ahead
+     * of time. */
+    struct subscription_list takers;
     uint32_t taker_count;
-    uint32_t ahead_count;     /* number of tasks leased ahead of time */
-    uint8_t ahead_halvings;   /* number of times that the time ahead was halved because consumers lacked credit */
-    struct pause ahead_pause; /* time until which all halvings count; then one is undone, and another one after each
-                                 further `length_ms` */
+    uint32_t ahead_count; /* number of tasks leased ahead of time */
+    /* Number of times that the queue's lead time for leases ahead was halved because consumers lacked credit. */
+    uint8_t ahead_halvings;
+    /* Time until which all halvings hold. After this time one halving is undone, and another one after each further
+     * `length_ms` of the pause. */
+    struct pause ahead_pause;
     /* Node in core->serving if a task is ready (with lease_before_due: early), a consumer has credit, the queue is not
      * paused, and its limits permit a lease (gate.h). */
     struct ready_node serving;
@@ -279,7 +301,8 @@ struct queue {
     uint32_t by_name_next;   /* place */
     uint64_t delivered_told; /* the highest count of deliveries that a Stats reply has shown */
     struct histogram lateness_us;
-    struct durations lateness; /* the same values as lateness_us, in fixed buckets for monitoring */
+    /* Lateness of deliveries in fixed buckets, for monitoring; counts the same deliveries as `lateness_us`. */
+    struct durations lateness;
 };
 enum session_state {
     SESSION_FREE = 0,
@@ -325,11 +348,13 @@ struct session {
     uint32_t resend_count; /* number of leases to deliver again */
     uint32_t
         returned; /* number of leases returned until now, while a session from before a restart ends in several steps */
-    bool willing; /* the session may get new tasks and waits for its turn at its queues; outdated while `changed` is set
-                   */
+    /* The session has credit for new tasks and waits in the lists of its queues; not up to date while `changed` is
+     * true. */
+    bool willing;
     bool changed; /* the session's credit may have changed, so it is in core->changed */
     TAILQ_ENTRY(session) change;
-    TAILQ_ENTRY(session) mover; /* entry in core->movers or core->sharers while the session is a mover and willing */
+    /* Entry in core->movers or core->sharers; a mover or sharer is listed while `willing` is true. */
+    TAILQ_ENTRY(session) mover;
     struct timer silence;
     uint64_t silence_ms; /* time without a sign of life after which the session counts as gone */
     uint64_t heard_ms;   /* time of the last sign of life */
@@ -367,16 +392,18 @@ struct job {
     uint32_t states; /* mask of enum state_bit: states of the tasks that the job concerns */
     uint64_t after_id;
     uint64_t id_end;
-    uint64_t split_ms[ROW_BASES]; /* per base: a task due at or before this time counts as ready */
-    uint64_t done;                /* number of tasks ended or requeued until now */
-    uint64_t left;                /* number of dead letters that stay dead because a live task has the same key */
+    /* For each time base: a task that is due at or before this time in ms counts as ready. */
+    uint64_t split_ms[ROW_BASES];
+    uint64_t done; /* number of tasks ended or requeued until now */
+    uint64_t left; /* number of dead letters that stay dead because a live task has the same key */
     char client[CLIENT_NAME_SIZE_MAX + 1]; /* the client that requested the job */
     char peer[PEER_SIZE_MAX + 1];
     char principal[PRINCIPAL_SIZE_MAX + 1];
     bool loading;
-    int hold;        /* hold of the page; valid while loading */
-    uint64_t lacked; /* number of tasks in memory when a page did not fit; 0: the page did fit. With fewer tasks in
-                        memory, the job requests the page again */
+    int hold; /* hold of the page; valid while loading */
+    /* Number of tasks in memory when memory was too small for a result page; the job requests the page again when fewer
+     * tasks are in memory. 0: memory was sufficient. */
+    uint64_t lacked;
 };
 /* A finished job, kept to answer questions about its result. */
 struct ended_job {
@@ -414,7 +441,7 @@ struct queue_look {
 
 struct pending { /* see pending.h */
     bool is_made;
-    uint32_t count;       /* number of queues; this member and the next three are valid if is_made */
+    uint32_t count;       /* number of queues; `count`, `order`, `places` and `sums` are valid if `is_made` is true */
     struct queue **order; /* the queues, sorted by name */
     uint32_t *places;     /* by place: index of the queue in `order`, starting at 1 */
     uint64_t *sums;       /* Fenwick tree over `order` */
@@ -432,12 +459,12 @@ struct free_place {
 struct free_places {
     struct free_place *items; /* array of QUEUE_PLACES entries */
     uint32_t count;
-    uint32_t at;    /* entries of the list before this index are no longer free */
-    uint32_t taken; /* number of entries from `at` on that are no longer free */
-    bool is_known;  /* false at the start of each step */
+    uint32_t at;    /* index of the first entry of `items` that may still be free; all entries before it are taken */
+    uint32_t taken; /* number of entries after the index `at`, including it, that are no longer free */
+    bool is_known;  /* true: the list was made in this step */
 };
 
-/* Number of live queues of the principal for which the number was last requested. */
+/* Cache of queue_count_of: the number of live queues of one principal. */
 struct owner_count {
     bool is_known;
     uint64_t owner; /* result of principal_owner; 0: queues without a recorded creator, including the broker's own */
@@ -456,11 +483,12 @@ struct core {
     bool closed;       /* the log ends with a StopPut and a seal frame */
     bool hurry;        /* the last step left work that must be done at once */
     bool leases_ahead; /* the draft that is being applied contains leases ahead of time (ahead.c) */
-    bool ready_anew;   /* since the last deliver(), a task became ready, or all far tasks within a line's horizon were
-                          placed */
-    bool full;         /* the last step started no deliveries, because too much data is being sent (core_event.full) */
-    bool sealed;       /* the last frame of the log is a seal frame */
-    bool is_looked;    /* true: a Stats scan is using queue_looks */
+    /* true: since the last deliver(), a task became ready, or a line finished moving its far tasks within the horizon
+     * to `near`. */
+    bool ready_anew;
+    bool full;      /* the last step started no deliveries, because too much data is being sent (core_event.full) */
+    bool sealed;    /* the last frame of the log is a seal frame */
+    bool is_looked; /* true: a Stats scan is using queue_looks */
     bool producers_unordered; /* true after a restore: producers_idle is not sorted by last use yet */
 
     /* log */
@@ -487,15 +515,17 @@ struct core {
     uint64_t near_count;   /* number of near tasks of all lines */
     uint64_t rows_loading; /* sum of load_rows of all lines */
     struct line_state *evicting;
-    bool no_room;                         /* value of core_event.no_room in this step */
+    bool no_room;                         /* the disk has no room for new tasks (core_event.no_room of this step) */
     bool recur_behind;                    /* true while due occurrences are left that recur_run has not handled */
     bool is_scarce;                       /* near_relieve must free more memory and can still do so */
     struct line_list by_size[LINE_SIZES]; /* lists of lines, by size class: the number of their near tasks */
     uint64_t sizes;                       /* if bit n - 1 is set, by_size[n] is not empty */
-    struct line_list check;               /* lines whose window or low mark may have to move */
-    struct line_list starved;             /* lines that need a window and wait for memory or a hold */
-    uint32_t overdue_queues;              /* number of live queues with a policy for overdue tasks (overdue.h) */
-    uint32_t unchecked; /* all lines of queues with this place or a higher one must be checked; 0: no queue */
+    /* Lines that near_check_lines must check: each may need a load, or the index may need a new hint (core_low). */
+    struct line_list check;
+    struct line_list starved; /* lines that need a window and wait for memory or a hold */
+    uint32_t overdue_queues;  /* number of live queues with a policy for overdue tasks (overdue.h) */
+    /* near_check_lines must check all lines of the queues from this place to the end of `queues`; 0: none. */
+    uint32_t unchecked;
     struct line_list promoting;
     uint64_t random; /* state of the deterministic random numbers, for sampling */
     uint64_t visits; /* for tests: number of objects visited without a change; bounded per step */
@@ -507,7 +537,7 @@ struct core {
     struct queue *queues;   /* [place] */
     uint32_t *queue_names;  /* hash table by name: places of queues */
     uint64_t *queue_owners; /* by place: principal_owner of a live queue's creator; 0: none */
-    uint64_t *deletions; /* by place: serial number of the deletion of the place's queue; 0: the queue is not deleted */
+    uint64_t *deletions; /* for each place: serial number of the deletion of its queue; 0: the queue is not deleted */
     uint64_t deletion_last;
     struct free_places free_places;
     struct owner_count owner_count;
@@ -553,8 +583,8 @@ struct core {
     struct producer_list producers_free; /* entries of `producers` that were used and are free again */
     uint32_t producer_count;
     uint32_t producers_used; /* entries of `producers` from this index on have never been used */
-    /* Steady times of the last stop of the process that lasted for hours, and of reading its input after that (F-13);
-     * both are 0 if there was none. */
+    /* The last pause of the process that lasted hours (F-13): steady times in ms of its start, and of the moment at
+     * which the input received meanwhile was read. Both are 0 if there was no such pause. */
     uint64_t producers_stopped_ms;
     uint64_t producers_resumed_ms;
 
@@ -583,7 +613,7 @@ struct core {
     struct definitions *definitions;
     struct job jobs[JOBS_MAX];
     uint32_t job_count;
-    uint32_t job_next; /* index of the job that may request a page first */
+    uint32_t job_next; /* index of the job that is the first to request its next result page */
     uint32_t pages_loading;
     uint32_t push_count;                   /* number of queues with a push URL */
     struct ended_job ended_jobs[JOBS_MAX]; /* ring buffer */
@@ -616,7 +646,8 @@ static inline uint64_t base_ms(const struct core *core, uint8_t base) {
 static inline uint64_t round_up_ms(uint64_t ns) {
     return ns / 1000000 + (ns % 1000000 != 0);
 } /* TIME-1 */
-/* Returns the start of relative times in the event: the latest time at which it may have arrived (TIME-1). */
+/* Returns the time in ms from which delays in the event count: the latest time at which the event may have arrived
+ * (TIME-1). */
 static inline uint64_t from_ms(const struct core *core) {
     return round_up_ms(core->from_ns);
 }

@@ -175,7 +175,8 @@ bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, u
 void row_spread(const struct decision *d, const struct queue *queue, struct row *row) {
     const Tarry__Policy *policy = draft_queue_now(d->draft, queue);
     row->spread_ms = 0;
-    /* With lease_before_due a later due time would not delay the task's delivery. */
+    /* In a queue with lease_before_due, consumers get a task before its due time. A spread of due times would not delay
+     * deliveries, so none is added. */
     if (!policy->spread_ms || policy->lease_before_due) return;
     const uint64_t seed[1] = {row->id};
     row->spread_ms = (uint32_t)(frame_sum(seed, sizeof seed) % policy->spread_ms);
@@ -194,9 +195,10 @@ void row_revive(const struct core *core, const struct row *row, struct row *out)
     out->reason_size = 0;
 }
 
-/* The delay grows exponentially: min × 2^(attempt-1), at most max. The task's own backoff replaces min, and max if that
- * is less (OWN-1). Jitter adds up to the policy's percentage. It is computed from the task's id and attempt, so that a
- * replay computes the same delay. */
+/* Returns the delay before the next attempt. The delay grows exponentially: min × 2^(attempt-1), at most max. A task's
+ * own backoff (OWN-1) is used instead of min; if it is larger than max, it is also used instead of max. Jitter adds up
+ * to the policy's percentage. It is computed from the task's id and attempt, so that a replay computes the same
+ * delay. */
 uint64_t backoff_ms(const Tarry__Policy *policy, uint32_t own_ms, uint64_t id, uint32_t attempt) {
     uint64_t delay_ms = own_ms ? own_ms : policy->backoff_min_ms;
     if (policy->backoff == TARRY__POLICY__BACKOFF__EXPONENTIAL) {

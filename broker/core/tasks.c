@@ -143,7 +143,7 @@ static bool set_reason(struct core *core, struct task *task, const char *reason,
     return true;
 }
 
-/* Adds the task to its serial name, which then stores the name's bytes. */
+/* Adds the task to the struct serial of its serial name, which stores the bytes of the name for all its tasks. */
 static bool join_serial(struct core *core, struct task *task, const struct row *row) {
     if (!row->serial_size) return true;
     struct serial *serial = serial_join(core, row);

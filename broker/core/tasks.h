@@ -10,14 +10,16 @@
 #define CACHE_LINE 64u
 
 /* Reasons that the broker itself gives. They are static strings, so that a thousand tasks that die at once need no
- * memory for their reasons (CAP-1). A task with one of these reasons, even from a record, keeps no copy. */
+ * memory for their reasons (CAP-1). A task points to the static string and stores no copy, also if the reason was read
+ * from a record. */
 extern const char reason_lease_lost[];
 extern const char reason_shares_large[];
 extern const char reason_attempts_used[];
 extern const char reason_overdue[];
 /* Returns true if the text equals one of the broker's own reasons. */
 bool reason_is_own(const char *reason, uint8_t size);
-/* Size of the object for a client's reason; all have one size, so they start at most one page. */
+/* Size of the object for a client's reason. All reasons have one size, so the reasons of a commit fill the current slab
+ * page, and begin at most one new page. */
 #define REASON_OBJECT_SIZE 256u
 
 /* A key with its hash. The hash is kept, because a task's key is looked up in, or added to, seven tables in its life,
@@ -54,8 +56,8 @@ struct task *task_find(const struct core *core, uint64_t id);
 struct task *task_find_live(struct core *core, const struct task_key *key);
 /* Finds in memory the live task with this key, and the dead task that died last; NULL: none. */
 void task_find_key(struct core *core, const struct task_key *key, struct task **out_live, struct task **out_dead);
-/* Prefetch for batches: call the bucket function some operations before the look-up, and after that the function for
- * the bucket's first task. */
+/* Prefetch for batches. For each operation, first call task_prefetch_key_bucket or task_prefetch_id_bucket. Some
+ * operations later, call the function that prefetches the bucket's first task. After that, look the task up. */
 void task_prefetch_key_bucket(const struct core *core, uint64_t key_hash);
 void task_prefetch_id_bucket(const struct core *core, uint64_t id);
 /* Prefetches the buckets of a task that will be removed soon. */
@@ -76,7 +78,8 @@ void task_leave_keys(struct core *core, struct task *task); /* removes an ending
 void task_free(struct core *core, struct task *task); /* frees the task, which must be in no list, heap or wheel */
 /* Bytes requested from the region for a task without its reason and its serial name (serial_bytes). */
 size_t task_size(size_t key_size, size_t serial_size);
-/* Bytes that the region uses for the task and its serial name, and their maximum. */
+/* task_bytes returns the bytes that the region uses for the task and its serial name. TASK_BYTES_MAX is the maximum of
+ * task_bytes. */
 size_t task_bytes(const struct task *task);
 #define TASK_BYTES_MAX                                                                                                 \
     (sizeof(struct task) + KEY_SIZE_MAX + sizeof(struct serial_part) + sizeof(struct serial) + SERIAL_SIZE_MAX +       \

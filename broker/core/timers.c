@@ -18,8 +18,8 @@ static struct line_state *line_of_early(struct timer *timer) {
     return (struct line_state *)((char *)timer - offsetof(struct line_state, early_timer));
 }
 
-/* Handles a timer that belongs to no task. Returns the amount of work. Returned leases count as work, too, because all
- * sessions may end at the same time (CALM-1). */
+/* Handles a timer that belongs to no task. Returns the amount of work. Each lease that ends counts as work, too,
+ * because many sessions may end at the same time (CALM-1). */
 static uint32_t run_other(struct core *core, struct timer *timer, struct core_effects *effects) {
     char *at = (char *)timer;
     switch ((enum timer_kind)timer->kind) {

@@ -2,11 +2,11 @@
  *
  * A timer's level is the highest 8-bit digit in which its due time differs from now. Its slot is that digit of the due
  * time. Hence
- *   W-1  on each level every occupied slot is above now's own digit, so the lowest bit set is the earliest slot;
+ *   W-1  on each level every occupied slot is higher than the digit of now, so the lowest bit set is the earliest slot;
  *   W-2  every timer on a lower level is due before every timer on a higher level;
- *   W-3  moving now forward, at most to the first millisecond of the earliest slot, changes no other timer's place;
- *   W-4  timers due in the same millisecond are always in the same slot, in the order of arming, those in its stage
- *        first.
+ *   W-3  if now advances at most to the first millisecond of the earliest slot, no timer changes its level or slot;
+ *   W-4  timers due in the same millisecond are always in the same slot, in the order of arming; the timers that
+ *        are already in the slot's stage come first.
  *
  * wheel_pop opens slot after slot. It distributes the bucket of an opened slot to lower levels, and moves the slot's
  * stage as a whole. Timers due in the current millisecond are sorted by tie and move to `expired`. That happens only
@@ -49,7 +49,8 @@ static bool timer_before(const struct wheel_timer *a, const struct wheel_timer *
 
 /* ---- sorting: merge sort of lists that are linked by `next` alone and end with NULL; no recursion */
 
-#define RUNS_MAX 48 /* run i has 2^i timers, so 48 runs exceed any address space */
+/* Maximum number of sorted runs; run i contains 2^i timers, so 48 runs exceed any address space. */
+#define RUNS_MAX 48
 
 static struct wheel_timer *merge(struct wheel_timer *a, struct wheel_timer *b) {
     struct wheel_timer *first = NULL, **end = &first;
@@ -157,7 +158,8 @@ static void wheel_place(struct wheel *wheel, struct wheel_timer *timer) {
     occupy(wheel, level, slot);
 }
 
-/* Updates the occupancy after the ring of `head` became empty, because its slot may be empty, too. */
+/* Updates the occupancy bitmaps after the ring of `head` (a bucket or a stage) has become empty, because the whole slot
+ * may now be empty. */
 static void wheel_emptied(struct wheel *wheel, const struct wheel_timer *head) {
     uintptr_t slot_at = (uintptr_t)head - (uintptr_t)&wheel->slots[0][0];
     uintptr_t stage_at = (uintptr_t)head - (uintptr_t)&wheel->stages[0];
@@ -193,7 +195,8 @@ static unsigned level_first(const struct wheel *wheel, unsigned level) {
     return WHEEL_SLOTS;
 }
 
-/* Finds the earliest slot by W-1 and W-2. Returns false if there is none. */
+/* Finds the earliest slot: the earliest slot of the lowest level that has timers (W-1, W-2). Returns false if no slot
+ * has timers. */
 static bool wheel_first(const struct wheel *wheel, unsigned *out_level, unsigned *out_slot) {
     for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
         unsigned slot = level_first(wheel, level);
@@ -205,8 +208,9 @@ static bool wheel_first(const struct wheel *wheel, unsigned *out_level, unsigned
     return false;
 }
 
-/* Moves one timer of each level's earliest slot to the level's stage. So the work is spread over the pops, and little
- * work is left when a slot opens. The timers are scattered in memory; the next one is prefetched. */
+/* Moves one timer of each level's earliest slot to the level's stage, where timers are sorted by their slot in the
+ * level below. So the work is spread over the pops, and little work is left when a slot opens. The timers are scattered
+ * in memory, so the next one is prefetched. */
 static void wheel_prepare(struct wheel *wheel) {
     for (unsigned left = wheel->unprepared; left != 0; left &= left - 1) {
         unsigned level = (unsigned)__builtin_ctz(left) + 1;
@@ -224,8 +228,8 @@ static void wheel_prepare(struct wheel *wheel) {
     }
 }
 
-/* Moves the stage of an opened slot to the level below. On that level only the first slot may contain timers, because
- * it is open already. */
+/* Moves the stage of an opened slot to the level below. On the level below all slots are empty, except the first, which
+ * was opened already. */
 static void stage_open(struct wheel *wheel, struct wheel_stage *stage, unsigned level) {
     struct wheel_bucket *below = wheel->slots[level - 1];
     stage->slot = WHEEL_SLOTS;
@@ -250,10 +254,10 @@ static void stage_open(struct wheel *wheel, struct wheel_stage *stage, unsigned 
 /* Distributes the timers of a bucket whose slot has begun. */
 static void bucket_open(struct wheel *wheel, struct wheel_bucket *bucket) {
     struct wheel_timer *timer = bucket->head.next;
-    /* The links of the emptied ring still lead to the bucket's head. */
+    /* The loop ends at the bucket's head, because the timers are not unlinked one by one. */
     while (timer != &bucket->head) {
         struct wheel_timer *next = timer->next;
-        assert(timer->due_ms >= wheel->now_ms); /* TIME-1: no timer was skipped */
+        assert(timer->due_ms >= wheel->now_ms); /* TIME-1: no timer of an earlier millisecond was skipped */
         if (timer->due_ms == wheel->now_ms) {
             ring_insert(&wheel->late.head, timer);
         } else {

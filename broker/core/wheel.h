@@ -1,13 +1,13 @@
 /* wheel.h: hierarchical timing wheel with ticks of 1 ms.
  *
- * After Varghese & Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987), scheme 7: eight bits per level, eight
- * levels for all 64 bits, intrusive doubly linked buckets, and an occupancy bitmap per level, so that idle time costs
- * nothing. When a slot opens, its timers cascade to lower levels, so no precision is lost (TIME-1). A slot of a minute
- * may hold millions of timers, and cascading them at once took a second. So each pop sorts one timer per level in
- * advance, by its slot in the level below.
+ * After Varghese & Lauck, "Hashed and Hierarchical Timing Wheels" (SOSP 1987), scheme 7. It has eight bits per level,
+ * eight levels for all 64 bits, and intrusive doubly linked buckets. An occupancy bitmap per level makes idle time cost
+ * nothing. When a slot opens, its timers move to lower levels, so no precision is lost (TIME-1). A slot of a minute may
+ * hold millions of timers, and moving them at once took a second. So each pop prepares one timer of each level: it
+ * sorts the timer by its slot in the level below, before the slot opens.
  *
- * arm, cancel: O(1). pop: O(1) amortised plus the sort of a bucket. Timers expire in order of (due, tie).
- * Not thread-safe; allocates nothing. The caller owns a timer's memory and must not move it while armed. */
+ * arm, cancel: O(1). pop: O(1) amortised plus the sort of a bucket. Timers expire in order of (due, tie). Not
+ * thread-safe; allocates nothing. The caller owns a timer's memory and must not move it while armed. */
 #ifndef TARRY_CORE_WHEEL_H
 #define TARRY_CORE_WHEEL_H
 
@@ -41,13 +41,14 @@ struct wheel_stage {
 
 struct wheel {
     uint64_t now_ms;   /* all timers due at or before this time are in `expired` or `late` */
-    uint64_t asked_ms; /* latest now_ms passed to wheel_pop; now_ms is smaller while `expired` is not empty */
+    uint64_t asked_ms; /* latest time passed to wheel_pop. `wheel.now_ms` reaches it only when `expired` is empty */
     uint64_t armed;    /* number of armed timers, including expired ones that were not popped */
     uint64_t occupied[WHEEL_LEVELS][WHEEL_WORDS];
     struct wheel_bucket slots[WHEEL_LEVELS][WHEEL_SLOTS];
     struct wheel_stage stages[WHEEL_STAGES]; /* stages of the levels; the stage of a level is at level - 1 */
-    unsigned
-        unprepared; /* if bit level - 1 is set, the earliest slot of the level may not be completely in its stage */
+    /* Set of bits: if bit L - 1 is 1, some timers of the earliest slot of level L may not be in the level's stage
+     * yet. */
+    unsigned unprepared;
     struct wheel_bucket expired; /* expired timers, sorted by (due, tie) */
     struct wheel_bucket late; /* timers armed after their due time that precede the last one of `expired`; unsorted */
     uint64_t late_due_ms;     /* lower bound of the due times in `late`; valid if `late` is not empty */

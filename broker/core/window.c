@@ -3,9 +3,10 @@
  *     time ──►   now ........ horizon ........ until (now + 2 × lead)
  *                 in memory    |  index only
  *
- * A load asks for the line's tasks beyond the horizon up to `until`. The answer may come in pieces; the horizon moves
- * to the last (due, id) up to which it is complete. Then the far tasks within the new horizon are placed, a bounded
- * number per step. Until that is done, a task is not delivered if one of the far tasks might be due before it.
+ * A load asks for the line's tasks beyond the horizon up to `until`. The answer may come in parts; after each part, the
+ * horizon moves to the last (due, id) up to which the rows are complete. Tasks in the list `far` are in memory, but
+ * were beyond the horizon. Those within the new horizon are moved to `near`, a bounded number per step. Until then, a
+ * task is not delivered if a task in `far` might be due before it.
  *
  * The work per step is bounded, independent of the number of lines. A line is checked only when it has changed
  * (core->check), or when memory may be free for a line that waits for memory (core->starved). */
@@ -113,8 +114,8 @@ static void arm_window_timer(struct core *core, struct line_state *line) {
     wheel_arm(wheel, &line->window_timer.wheel, line->horizon.due_ms - CLOCK_LEAD_MS, 0);
 }
 
-/* Sends the index a new low mark of the line: the earliest of the current time, the horizon and the first ready task's
- * due time. No row of the line exists below it. */
+/* Sends the index a new hint: all rows of the line before `low` are gone. `low` is the earliest of the current time,
+ * the horizon, and the first ready task's due time. */
 static void advise_low(struct core *core, struct line_state *line, struct core_effects *effects) {
     if (line->settling) return;
     const struct task *first = near_first_ready(line);
@@ -132,8 +133,8 @@ static bool is_starved(const struct core *core, const struct line_state *line) {
            is_horizon_close(core, line);
 }
 
-/* Checks starved lines again once memory or a hold is free. If a line loads, the answer causes the next step, which
- * checks further lines. */
+/* Checks starved lines (core->starved) again once memory or a hold is free. If a line begins a load, the loaded rows
+ * arrive with an event, and the step of that event checks further lines. */
 static void retry_starved(struct core *core) {
     if (core->hold_count == HOLDS_MAX || is_loading_enough(core) || (near_is_short(core) && !fits_window(core))) return;
     struct line_state *line = NULL;
@@ -236,8 +237,8 @@ void near_loaded(struct core *core, const struct core_loaded *loaded) {
     if (!is_stale) {
         struct due through = take_rows(core, line, loaded);
         if (due_before(line->horizon, through)) line->horizon = through;
-        line->load_after =
-            loaded->through; /* if the horizon is before `through`, the following pieces of this load are dropped */
+        /* If an eviction has moved the horizon before this position, the following parts of the load are dropped. */
+        line->load_after = loaded->through;
     }
     if (loaded->more) return;
     line->loading = false;
@@ -246,7 +247,8 @@ void near_loaded(struct core *core, const struct core_loaded *loaded) {
     begin_promotion(core, line);
 }
 
-/* Places far tasks within the new horizon: dirty tasks that the index did not have when the window was read. */
+/* Moves tasks within the new horizon from the list `far` to `near`. These tasks are in memory because the index did not
+ * have them when the window was read. */
 void near_promote(struct core *core) {
     struct line_state *line = NULL;
     for (uint32_t n = 0; n < per_step(core, PROMOTE_PER_STEP_MAX) && (line = TAILQ_FIRST(&core->promoting)); n++) {

@@ -1,9 +1,9 @@
 /* wishes.h: subscriptions to queues that do not exist (state.h, struct wish).
  *
- * A subscription alone creates no queue (CAP-1). A place in the table of queues, and a record in the log, are for
- * queues that have tasks or a policy. Otherwise a consumer that names queues at random would fill the table, and an
- * operator could not distinguish its queues from those in use. The subscription is kept here as long as its session
- * lasts. It becomes a subscription to the queue as soon as the queue exists. */
+ * A subscription alone creates no queue (CAP-1): only a queue with tasks or a policy gets an entry in the table of
+ * queues and a record in the log. Otherwise a consumer that names queues at random would fill the table, and an
+ * operator could not distinguish its queues from those in use. The core remembers such a subscription until its session
+ * ends. When the queue is created, the subscription becomes an ordinary one. */
 #ifndef TARRY_CORE_WISHES_H
 #define TARRY_CORE_WISHES_H
 

@@ -6,7 +6,8 @@
 #ifndef TARRY_CURL_LIBCURL_H
 #define TARRY_CURL_LIBCURL_H
 
-#define CURL_DISABLE_TYPECHECK /* because libcurl's type-check macros use the names of its functions */
+/* Switches off libcurl's type-check macros, because they use the names of its functions. */
+#define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
 
 #define LIBCURL_FUNCTIONS(X)                                                                                           \

@@ -32,8 +32,8 @@ static void judge_at(struct core_turn *turn, uint64_t at_ns, uint64_t late_ns) {
     turn->late_ns = late_ns;
 }
 
-/* TIME-2: the first event has the present time. A core that replayed nothing does not know the log's last time, so it
- * could not correct an earlier time. */
+/* TIME-2: the first event gets the present time. A core that replayed nothing does not know the last time in the log,
+ * so it could not correct an event whose time is earlier than that. */
 void core_turn_begin(struct core_turn *turn, uint64_t boot_ns) {
     judge_at(turn, boot_ns, 0);
 }
@@ -267,7 +267,7 @@ enum turn_effect core_turn_next(struct core_turn *turn) {
 /* ---- between turns */
 
 uint64_t core_turn_wait_ns(const struct core_turn *turn, const struct turn_now *now, uint64_t settle_ns) {
-    if (settle_ns > 0 && settle_ns <= SETTLE_NS) return settle_ns; /* no timer expires before this time is over */
+    if (settle_ns > 0 && settle_ns <= SETTLE_NS) return settle_ns; /* until settle_ns is over, no timer expires */
     const uint64_t deadline_ms = core_deadline(turn->core), now_ns = now->logical.steady_ns;
     if (deadline_ms >= UINT64_MAX / NS_PER_MS) return UINT64_MAX;
     return deadline_ms * NS_PER_MS > now_ns ? deadline_ms * NS_PER_MS - now_ns : 0;

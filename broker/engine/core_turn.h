@@ -31,17 +31,17 @@
 /* Age of an event in ns above which its step leases no task: an ack of a leased task may be among the waiting events.
  */
 #define TURN_BEHIND_NS 100000000ull
-/* Maximum time until a higher durable position is handled. A new position wakes no thread, which saves two context
- * switches per commit. */
+/* Maximum time in ns between an advance of the log's durable position and its handling. The advance does not wake the
+ * core thread; that saves two context switches per commit. */
 #define TURN_DURABLE_NS 10000000ull
 /* Time for answering requests after the order to stop. The last record may take twice this time. */
 #define TURN_DRAIN_MAX_MS 3000u
 /* Size of a batch at which it is flushed even if more items wait. */
 #define TURN_BATCH_BYTES_MAX (8u << 20)
 #define TURN_BATCH_EVENTS_MAX 256u
-/* Maximum number of batches that are being filled or written. A higher number would not help, because all are in use
- * only when the disk is slow. In that case further decisions join the last batch. The caller delays its TURN_FLUSH
- * until another batch is free, or until this batch is large; the core waits after that. */
+/* Maximum number of batches that are being filled or written. A higher number would not help, because only a slow disk
+ * keeps all batches in use. In that case further decisions join the last batch, and the caller delays its TURN_FLUSH
+ * until another batch is free. When the last batch has become large, the core waits. */
 #define TURN_BATCHES_MAX 16u
 
 /* Input of a turn. Positions are numbers and not items, because only the latest position counts. Times are of
@@ -49,10 +49,11 @@
 struct turn_load {
     struct item *first; /* the received items, in order of arrival */
     uint64_t taken_ns;  /* everything received before this time is in this load or an earlier one */
-    uint64_t late_ns;   /* events of this load may have arrived up to this many ns after `taken_ns` */
-    uint64_t settle_ns; /* if the process was stopped: time in ns until taken_ns advances, unless an item arrives
-                           before; 0: the process was not stopped */
-    uint64_t durable;   /* the log is durable up to here on every node that must have it */
+    uint64_t late_ns;   /* maximum delay in ns between `taken_ns` and the real arrival of an event of this load */
+    /* After a pause of the process: time in ns for which the caller keeps `taken_ns` unchanged; an item that arrives
+     * ends this earlier. 0: no pause. */
+    uint64_t settle_ns;
+    uint64_t durable; /* the log is durable up to here on every node that must have it */
     uint64_t indexed;
     uint64_t follow_to; /* apply another node's frames up to this position */
     bool lead;          /* true: lead after the frames up to `follow_to` are applied */
@@ -73,9 +74,10 @@ enum turn_effect {
     TURN_RENEW_FILTER, /* renew the filter of keys, to the state of load.indexed or later */
     TURN_APPLY,        /* apply another node's frames up to load.follow_to, and call core_turn_applied */
     TURN_LEAD,         /* stop applying and lead: call core_turn_begin, step CORE_START by core_turn_step, and flush */
-    TURN_TAKE,         /* step the event of `item`, unless it first needs data (engine_request.h) */
-    TURN_REFUSE,       /* refuse the call `item` as busy, because another node takes over; engine_request_end */
-    TURN_DROP,   /* drop `item`, which came too late; its caller learns that the broker stops; engine_request_end */
+    TURN_TAKE,         /* pass the event of `item` to the core, unless it needs data first (engine_request.h) */
+    TURN_REFUSE,       /* reply BUSY to the call `item`, because another node takes over, and call engine_request_end */
+    /* Tell the caller of `item` that the broker stops, because the item came too late, and call engine_request_end. */
+    TURN_DROP,
     TURN_ALONE,  /* record whether this node serves alone, if that changed */
     TURN_LOOK,   /* read the clocks and call core_turn_look */
     TURN_FLUSH,  /* send the batch to the log and its effects to their receivers, and call core_turn_flushed */
@@ -104,13 +106,14 @@ struct core_turn {
     struct item **put_off_last;
     bool paused, pause_told;
     bool stopping;
-    bool closed; /* after a stop, the last record was written (a seal may follow): the core gets only positions and
-                    ticks */
+    /* The last record before a stop was written (a seal may follow); from now on the core gets only positions and
+     * ticks. */
+    bool closed;
     uint64_t stop_ms;
 
     struct turn_load load;
     int phase;
-    bool entered;  /* the present phase has only one effect, which was already returned */
+    bool entered;  /* the effect of the present phase was already returned; set in phases that have only one effect */
     bool more;     /* true: more work must be done at once */
     bool is_due;   /* a tick of the core is due */
     bool is_taken; /* an item was taken since the last check of the batch */
@@ -126,11 +129,12 @@ void core_turn_init(struct core_turn *out, struct core *core, uint64_t durable, 
 /* Starts an empty batch. `effects` must stay valid until the next call. */
 void core_turn_fill(struct core_turn *turn, struct core_effects *effects);
 void core_turn_flushed(struct core_turn *turn);
-/* Returns true if another batch may be filled. `batches` is the number of batches being written. After an order to
- * stop, the core waits for no batch: a follower that is gone may block them forever, and few decisions follow. */
+/* Returns true if another batch may be filled. `batches` is the number of batches being written. During a stop the
+ * answer is always true: a follower that is gone could block the batches forever, and a stop causes few decisions. */
 bool core_turn_may_fill(unsigned batches, bool stops);
-/* Prepares an event that begins or ends a run. Its time is the present: unlike a client's request, it cannot have
- * arrived while the process was stopped. The caller must flush if the event has effects. */
+/* Prepares an event that begins or ends the serving of this process (for example CORE_START and CORE_CLOSE). The event
+ * gets the present time. A client's request may have arrived while the process was paused; such an event cannot. The
+ * caller must flush if the event has effects. */
 void core_turn_begin(struct core_turn *turn, uint64_t boot_ns);
 
 /* Returns true if the batch has appends for the log or replies for waiting callers. */
@@ -151,10 +155,10 @@ void core_turn_step(struct core_turn *turn, struct core_event *event, const stru
 bool core_turn_is_due(const struct core_turn *turn, const struct turn_now *now);
 /* Call after TURN_LOOK. If timers have expired, they are handled next. */
 void core_turn_look(struct core_turn *turn, const struct turn_now *now);
-/* Returns the time at which an event is stepped: the time of its receipt. The core uses the later one of this and its
- * own time (TIME-2). */
+/* Returns the time at which the current item was received. The core uses this time or its own time, whichever is later
+ * (TIME-2). */
 struct instant core_turn_time(const struct core_turn *turn, const struct turn_now *now);
-/* Returns the age in ns, at `now`, of the time that core_turn_time returns. */
+/* Returns how many ns before `now` the time of core_turn_time lies. */
 uint64_t core_turn_age_ns(const struct core_turn *turn, const struct turn_now *now);
 
 /* Returns how long the core can sleep unless something arrives: until its deadline, or `settle_ns` after the process
@@ -165,10 +169,10 @@ uint64_t core_turn_idle_ns(const struct core_turn *turn, const struct turn_now *
 /* Returns true if another thread may step a call in place of the sleeping core thread (inbox_borrow). */
 bool core_turn_may_lend(const struct core_turn *turn);
 
-/* Returns how to continue after a turn. GOES_ON: continue, also while requests drain. CLOSES (returned once): call
- * core_turn_begin, step CORE_CLOSE by core_turn_step, and flush. IS_OVER: everything promised is durable, and the log
- * records its end if this node may write. `is_busy`: a caller still waits for a reply. `now_ms`: of a monotonic clock.
- */
+/* Returns how to continue after a turn. GOES_ON: continue; also returned during a stop while requests are unanswered.
+ * CLOSES (returned once): call core_turn_begin, pass CORE_CLOSE to core_turn_step, and flush. IS_OVER: everything
+ * promised is durable, and the log records its end if this node may write it. `is_busy` is true while a caller waits
+ * for a reply. `now_ms` is of a monotonic clock. */
 enum turn_end core_turn_end(struct core_turn *turn, uint64_t now_ms, bool is_busy);
 
 #endif

@@ -35,8 +35,8 @@ static void decide(struct disk_admission *admission, int error) {
     admission->error = error;
 }
 
-/* Asks the log for space for twice the commit's size: if the frame does not fit into the segment, it moves to the next
- * one, and leaves up to its own size unused. */
+/* Asks the log for twice the commit's size. If the frame does not fit into the rest of the segment, it is written to
+ * the next segment, and the rest (less than the frame's size) stays unused. */
 static void ask_log(struct disk_admission *admission, uint64_t left_behind) {
     admission->question = DISK_ASKS_LOG;
     admission->size = 2 * admission->commit_size + left_behind;

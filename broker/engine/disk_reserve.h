@@ -48,7 +48,8 @@ struct disk_admission {
     int error;
 
     uint64_t commit_size;
-    bool asked_anew; /* the log was asked again with a smaller size, because the next segment is being created */
+    /* true: the next segment was still being created, so the log was asked a second time, with a smaller size. */
+    bool asked_anew;
 };
 
 /* Upper bound of a commit's log space: the request's bytes, and one record per operation. */
@@ -59,8 +60,9 @@ void disk_admission_begin(struct disk_admission *out, const struct disk_reserve 
 void disk_admission_of_log(struct disk_admission *admission, const struct disk_reserve *reserve, int fits);
 void disk_admission_of_disk(struct disk_admission *admission, const struct disk_reserve *reserve, uint64_t free);
 
-/* Notes the result of an admission. Returns true if it changed reserve->low. A small commit that still fits does not
- * clear `low` while the next segment cannot be created (`prepare_error`, log_stats). */
+/* Notes the result `error` of an admission in reserve->low. Returns true if that changed reserve->low. While the log
+ * cannot create its next segment (`prepare_error` of log_stats is not 0), an admission that succeeds does not clear
+ * reserve->low. */
 bool disk_reserve_note(struct disk_reserve *reserve, int error, int prepare_error);
 
 #endif

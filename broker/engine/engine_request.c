@@ -71,8 +71,8 @@ static enum engine_request_need ask_index(struct engine_request *engine_request,
     return ENGINE_REQUEST_READ;
 }
 
-/* Requests the counts of a calendar. The core adds nothing from memory, so the index must first absorb everything, and
- * no hold is needed. */
+/* Requests the counts of a calendar. The counts come from the index only, so the index must first absorb everything
+ * that was recorded. No hold is needed, because no data in memory is combined with the counts. */
 static enum engine_request_need ask_count(struct engine_request *engine_request, const struct core *core) {
     if (!core_plan_calendar(core, &engine_request->event.request, engine_request->arena, &engine_request->calendar))
         return refuse_too_large(engine_request);

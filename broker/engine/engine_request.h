@@ -5,9 +5,10 @@
  *                │                  └─► HOLD, REFUSED: too many reads are active
  *                └─► the caller refuses it: the disk is nearly full (F-4)
  *
- * The caller (core_thread.c, the simulator) asks engine_request_next what the request needs, supplies it, and lets the
- * request be taken again. Rows that were read are as old as their hold: the core keeps in memory what the index has not
- * absorbed since then.
+ * The caller (core_thread.c, the simulator) takes a request and calls engine_request_next, which returns what the
+ * request needs. The caller supplies that and takes the request again, until nothing is missing; then it passes the
+ * event to the core. Rows are read under a hold (core_hold): the core keeps in memory all records that the index had
+ * not absorbed when the hold began.
  *
  * A request has one owner at a time. Core thread only, except engine_request_add_rows. Memory: the request's arena. */
 #ifndef TARRY_ENGINE_ENGINE_REQUEST_H
@@ -27,9 +28,10 @@ enum item_kind {
 struct item {
     struct item *next;
     enum item_kind kind;
-    uint64_t received_ns; /* CLOCK_BOOTTIME of the first posting, or earlier if the process was stopped; set to 0 before
-                             posting again */
-    uint64_t late_ns;     /* the item may have arrived up to this many ns after received_ns (stall.h) */
+    /* Time of arrival (CLOCK_BOOTTIME); earlier than the posting if the process was paused. A second posting keeps the
+     * time, unless the owner sets it to 0. */
+    uint64_t received_ns;
+    uint64_t late_ns; /* the item may have arrived up to this many ns after received_ns (stall.h) */
 };
 
 /* Stamps an item that arrives at `now_ns`, unless it is stamped already. */
@@ -39,14 +41,16 @@ enum engine_request_need {
     ENGINE_REQUEST_NONE, /* the request needs nothing: step its event, then engine_request_end */
     ENGINE_REQUEST_ROOM, /* check that the disk has space for `room` more bytes of log. If not, refuse and end the
                             request; otherwise call engine_request_next */
-    ENGINE_REQUEST_PAST, /* find commit.past below position `past_end`; then let a later turn take the request again (as
-                            after READ and COUNT) */
+    /* Search the log below position `past_end` for `commit.past` of the request; after that, a later turn takes the
+     * request again (as after READ and COUNT). */
+    ENGINE_REQUEST_PAST,
     ENGINE_REQUEST_READ, /* read `wants` from the index; if there are none, read the page of `plan` or of the job */
-    ENGINE_REQUEST_COUNT, /* read the counts for `calendar` from the index, once it has absorbed the log below
-                             `past_end`; then engine_request_counted */
-    ENGINE_REQUEST_TIME,  /* take the request again later: a long scan is done in pieces, with other items in between */
-    ENGINE_REQUEST_HOLD,  /* no free hold: the request for a result page must wait until fewer reads are active
-                             (core_turn_starve) */
+    /* Wait until the index has absorbed the log below `past_end`, read the counts for `calendar` from the index, and
+     * call engine_request_counted. */
+    ENGINE_REQUEST_COUNT,
+    ENGINE_REQUEST_TIME, /* take the request again later: a long scan is done in pieces, with other items in between */
+    ENGINE_REQUEST_HOLD, /* no free hold: the request for a result page must wait until fewer reads are active
+                            (core_turn_starve) */
     ENGINE_REQUEST_REFUSED, /* reply to the call with `refusal`, then engine_request_end */
 };
 
@@ -88,7 +92,8 @@ void engine_request_add_rows(struct engine_request *engine_request, const struct
  * thread. */
 void engine_request_add_page(struct engine_request *engine_request, const struct row *rows, size_t count, size_t size,
                              struct due through);
-/* Reports a read error. Returns true if the arena is exhausted; then the request is refused. On the owner's thread. */
+/* Handles the error code of a read. If the rows did not fit into the request's arena, refuses the request as too large
+ * and returns true. Only the request's owner may call it. */
 bool engine_request_exhausted(struct engine_request *engine_request, int error);
 /* Returns how many bytes of rows may still be read for the request; `size_max` is the limit of the whole request
  * (CALM-1). */

@@ -3,7 +3,8 @@
 
 #include <assert.h>
 
-/* Time between checks whether a copy or archiving has ended, because the end of one may not be reported. */
+/* Time in ns between checks whether a copy or an archiving has ended. The checks are needed because not every end is
+ * reported to this code. */
 #define BUSY_NS 100000000ull
 /* Time until a failed write is retried. */
 #define RETRY_NS 2000000000ull

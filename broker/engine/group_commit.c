@@ -13,7 +13,7 @@ void group_commit_begin(struct group_commit *group, size_t frames, uint64_t end,
                                    .is_replicated = is_replicated};
 }
 
-/* Returns the step after READ. */
+/* Returns the step after GROUP_READ. */
 static enum group_step sync_or_release(const struct group_commit *group) {
     return group->frames > 0 ? GROUP_SYNC : GROUP_RELEASE; /* LOG-1 */
 }

@@ -49,8 +49,9 @@ void group_commit_begin(struct group_commit *group, size_t frames, uint64_t end,
 void group_commit_done(struct group_commit *group, int error);
 /* Returns true while frames are being written; later frames wait for the next group. */
 bool group_commit_is_writing(const struct group_commit *group);
-/* Returns true if the contents of a batch with `frames` frames in the group may be read at READ. Otherwise they are
- * read when the batch may leave: a batch without frames may also need another node's confirmation (R3). */
+/* Returns true if the contents for a batch with `frames` frames may be read at step READ, while the sync runs.
+ * Otherwise they are read when the batch may be sent, because a batch without frames may also have to wait for another
+ * node's confirmation (R3). */
 bool group_commit_reads(const struct group_commit *group, size_t frames);
 
 /* Converts the core's append to a frame for the log. `pieces` has space for the contents and must outlive `out`. */

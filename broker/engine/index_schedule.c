@@ -63,7 +63,7 @@ static uint64_t commit_wait_ns(const struct index_schedule *schedule, const stru
     return until(schedule->oldest_ns + schedule->times.delay_ns, orders->now_ns);
 }
 
-/* Returns the time in ns until the writer has work. Durable frames that are not absorbed do not count. */
+/* Returns the time in ns until the writer has work other than to absorb durable frames. */
 static uint64_t rest_ns(const struct index_schedule *schedule, const struct index_orders *orders) {
     if (orders->stop || schedule->maintain) return 0;
     uint64_t wait_ns = min_u64(orders->sign_wait_ns, commit_wait_ns(schedule, orders));

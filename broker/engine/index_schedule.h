@@ -1,8 +1,8 @@
 /* index_schedule.h: next action of the index's only writer. The index follows the durable log and never leads it
  * (LOG-3). Order of urgency:
  *
- *   0. if the disk is full: only the commit is retried, from time to time, until there is room (F-4)
- *   1. sign a head             2. load a window that the core waits for
+ *   0. if the disk is full: only the commit is retried, from time to time, until the disk has room (F-4)
+ *   1. sign a head of the log  2. load a window that the core waits for
  *   3. absorb durable frames, once enough have gathered or another action is due
  *   4. commit a full batch, a batch that a caller waits for, or one that has waited `delay_ns`; then tell the core
  *   5. a slice of erasure      6. a slice of retirement       7. a slice of maintenance
@@ -20,13 +20,13 @@
 
 enum index_effect {
     INDEX_WAIT,        /* wait `wait_ns`, or until an order arrives or the log is durable up to `wanted` */
-    INDEX_SIGN,        /* sign a head */
+    INDEX_SIGN,        /* sign a head (a statement of the log's hash chain up to a position) */
     INDEX_LOAD_WINDOW, /* → index_schedule_sliced */
     INDEX_ABSORB, /* absorb at most INDEX_ABSORB_FRAMES frames that end at or below `limit`, until `records` records are
                      uncommitted, and call index_schedule_absorbed */
     INDEX_COMMIT, /* → index_schedule_committed */
     INDEX_TELL,   /* tell the core that the index has absorbed the log below `told` */
-    INDEX_ERASE,  /* after this effect and the next two, call index_schedule_sliced */
+    INDEX_ERASE,  /* erase a slice. After INDEX_ERASE, INDEX_RETIRE and INDEX_MAINTAIN, call index_schedule_sliced */
     INDEX_RETIRE,
     INDEX_MAINTAIN,
     INDEX_STOP,
@@ -36,8 +36,10 @@ enum index_effect {
 #define INDEX_ABSORB_FRAMES 64
 
 struct index_times {
-    uint64_t delay_ns;     /* delay from absorbing to the commit */
-    uint64_t gather_ns;    /* delay from durable to absorbing, unless gather_bytes come first */
+    uint64_t delay_ns; /* delay from absorbing to the commit */
+    /* Maximum delay in ns between the sync of a frame and its absorption; `gather_bytes` durable bytes end the delay
+     * earlier. */
+    uint64_t gather_ns;
     uint64_t gather_bytes; /* number of durable bytes that starts absorbing */
     size_t batch_records;  /* maximum records per transaction */
     bool maintains;        /* a commit may leave work for INDEX_MAINTAIN */
@@ -74,8 +76,9 @@ struct index_schedule {
     uint64_t limit;
 };
 
-/* Returns the times for a broker with this much memory. Each batch writes the bitmaps of all ranges in which a task
- * ended: 8 MB for 30 million tasks that end in random order. So with more memory a batch waits for more records. */
+/* Returns the times for a broker with this much memory. A transaction rewrites the bitmap of each range of ids in which
+ * a task ended: 8 MB for 30 million tasks that end in random order. So with more memory, a transaction contains more
+ * records. */
 struct index_times index_times_of(uint64_t memory);
 
 /* Begins the schedule. `position`: position of the index. */
@@ -92,7 +95,8 @@ void index_schedule_sliced(struct index_schedule *schedule, enum index_effect ef
 /* ---- the core's side of INDEX_TELL */
 enum index_news_effect {
     INDEX_NEWS_NONE,
-    INDEX_NEWS_RENEW_FILTER, /* renew the filter of keys, as of this position or a later one */
+    /* Renew the filter of keys so that it contains all keys that the index has at `position` or later. */
+    INDEX_NEWS_RENEW_FILTER,
     INDEX_NEWS_STEP, /* step CORE_INDEXED with the position; the filter must contain all keys of the tasks that the core
                         drops from memory */
 };
@@ -103,9 +107,9 @@ struct index_news {
 /* Returns the next effect for position `indexed`. The caller executes it before the next call. */
 enum index_news_effect index_news_next(struct index_news *news, uint64_t indexed);
 
-/* Returns the log position at which a copy ends (a backup, a follower's snapshot) whose index is at `indexed`.
- * `committed` is the position that may be announced. The index of a new leader may be ahead of it; the frames between
- * are committed too (LOG-3). */
+/* Returns the log position up to which a copy of the data (a backup or a follower's snapshot) needs the log. `indexed`
+ * is the position of the copied index. `committed` is the position up to which frames are known to be committed. The
+ * index of a new leader may be ahead of `committed`; the frames between the two are committed too (LOG-3). */
 uint64_t index_schedule_copy_end(uint64_t committed, uint64_t indexed);
 
 #endif

@@ -1,12 +1,13 @@
 /* lane_state.h: which session holds a lane, and which deliveries may still be sent on it (TRUE-1, FENCE-1).
  *
- * One session, the holder, has a lane, with one connection. A new connection that authenticates as the holder replaces
- * the previous one. At most one delivery is being sent on a lane. `turn` grows whenever another session gets the lane.
+ * A lane belongs to one session, the holder, and has one connection. A new connection that authenticates as the holder
+ * replaces the previous one. At most one delivery is being sent on a lane. `turn` grows whenever another session gets
+ * the lane.
  *
- * A delivery decided in an earlier turn is never sent, because it must not reach the next consumer. The core gets no
- * report about such a delivery, even if its session has the lane again: the core would apply the report to the
- * session's next delivery. The core also ignores all other reports of an earlier turn, which may arrive while the
- * session moves to another lane: a connection on the old lane says nothing about the new one.
+ * A delivery that was decided in an earlier turn is never sent, because it must not reach the next consumer. The core
+ * gets no report about such a delivery, even if the same session holds the lane again. Reason: the core would apply the
+ * report to the session's next delivery. Other reports of an earlier turn may arrive while the session moves to another
+ * lane. The core ignores them, because a connection on the old lane says nothing about the new lane.
  *
  * The caller (shell/threads/lanes.c) keeps one lane_state per lane, and opens and closes it as the core orders. It
  * executes what a function returns, and reports the result to the core. Not thread-safe: the caller holds a mutex.
@@ -52,8 +53,8 @@ bool lane_state_admits(const struct lane_state *state, uint64_t session);
 bool lane_state_up(struct lane_state *state, uint64_t session, uint64_t connection, uint64_t *out_former);
 /* Returns true if a report made in `turn` may be passed to the core, and false if that turn is over. */
 bool lane_state_is_news(const struct lane_state *state, uint64_t turn);
-/* Removes a closed connection. Returns true if the caller must send CORE_LANE_GONE for state->session. The result of a
- * delivery that was being sent on it is reported only by lane_state_sent. */
+/* Removes a closed connection. Returns true if the caller must send CORE_LANE_GONE for state->session. If a delivery
+ * was being sent on the connection, lane_state_sent reports its result, not this function. */
 bool lane_state_gone(struct lane_state *state, uint64_t connection);
 
 #endif

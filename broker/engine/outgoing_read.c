@@ -20,14 +20,15 @@ static int read_retired(const struct outgoing_source *source, struct arena *aren
     return source->read_blob(source->context, row, arena, out, out_size);
 }
 
-/* Returns true if there is a content to read. With `is_again`, a content was erased meanwhile, so even an empty content
- * is read to find out whether it was erased. */
+/* Returns true if the task has a content that must be read. An empty content is read only if `is_again` is true (some
+ * content was erased since the first reading), to find out whether this content was erased. */
 static bool has_content(const struct row *row, bool is_again) {
     return row->blob_size > BLOB_SALT_SIZE || (row->blob_size == BLOB_SALT_SIZE && is_again);
 }
 
 static int judge_content(const struct row *row, const uint8_t *blob, size_t size) {
-    if (content_is_erased(blob, size)) return 1; /* a later commit ended the task and redacted it */
+    /* A later commit ended the task and redacted it, so the content must not be sent. */
+    if (content_is_erased(blob, size)) return 1;
     return is_whole(row, blob, size) ? 0 : LOG_DAMAGED;
 }
 
@@ -135,7 +136,8 @@ static int read_all(const struct outgoing_source *source, struct arena *arena, c
         if (error < 0) return error;
         if (error == 0) {
             out->tasks[out->count++] = task;
-        } else { /* a later record has ended the task; a task is never sent without its content */
+        } else { /* the content is gone, because a later record has ended the task. The task is not sent, because a task
+                    is never sent without its content */
             out->gone++;
             out->gone_id = task->row.id;
         }

@@ -1,12 +1,12 @@
 /* outgoing_read.h: data that must be read before a message is sent: contents of deliveries and of Get replies, and
  * replies recorded earlier (ONCE-1).
  *
- * A delivery takes these steps: its contents are read; its records become durable; if a content was erased meanwhile,
- * the contents are read again; outgoing_drop_overdue; the message is sent.
+ * A delivery takes these steps. Its contents are read. Its records become durable. If a content was erased meanwhile,
+ * the contents are read again. outgoing_drop_overdue removes the tasks whose leases have ended. The message is sent.
  *
  * A content is in the log, or, after its segment was retired, in the index. Its checksum is always verified; a content
- * with a wrong checksum is never sent (LOG-5). A content that was redacted after it was read is not sent. Neither is a
- * task whose content was removed when the task ended.
+ * with a wrong checksum is never sent (LOG-5). A content that was redacted after it was read is not sent. A task whose
+ * content was removed when the task ended is not sent either.
  *
  * Functions return 0, 1 (the content is gone or the reply forgotten; this is no error) or a negative error:
  * LOG_DAMAGED, -ENOMEM, -ECANCELED (the broker stops, so the message may not be sent), or the source's error. Any
@@ -28,8 +28,8 @@
 /* The source of contents; the caller supplies its functions. */
 struct outgoing_source {
     void *context;
-    /* Reads `size` bytes of the log. Returns 0, LOG_RETIRED (the index has the bytes since the previous transaction),
-     * or a negative error. */
+    /* Reads `size` bytes of the log. Returns 0 or a negative error. LOG_RETIRED means that the segment was retired: the
+     * last transaction of the index moved the bytes into the index. */
     int (*read_log)(void *context, uint64_t position, void *out, size_t size);
     /* Read the packed reply of a commit, or a task's content with its salt, from the index into the arena. Return 0, 1
      * or a negative error. */

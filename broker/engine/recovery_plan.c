@@ -62,7 +62,7 @@ static void go_on_with_clock(struct recovery_plan *plan) {
     plan->effect = plan->options.inspects ? RECOVERY_STOP_CLOCK : RECOVERY_START_CLOCK;
 }
 
-/* Begins a new epoch at each start that decides, so that no (epoch, position) is written twice. */
+/* Ends the plan. A start that may write the log begins a new epoch, so that no (epoch, position) is written twice. */
 static void end(struct recovery_plan *plan) {
     plan->effect = RECOVERY_DONE;
     plan->epoch = plan->log.epoch > plan->index.epoch ? plan->log.epoch : plan->index.epoch;

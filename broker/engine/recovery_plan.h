@@ -3,9 +3,9 @@
  * Steps: open the index; open the log; check that they fit together (LOG-3); make the core; restore it, part by part;
  * replay the log from the index's position on; find out how the last run ended; set the clock; begin the next epoch.
  *
- * A node of a pair replays nothing: frames that the index lacks may not be committed, and are applied once they are
- * known to be committed (LOG-3). The rules of the pair decide the next epoch. An inspection writes nothing: its clock
- * stands still, and it keeps the last epoch.
+ * A node of a pair replays nothing. Frames that the index lacks may not be committed, so the node applies them once
+ * they are known to be committed (LOG-3). The rules of the pair decide the next epoch. An inspection (reading the data
+ * of a stopped broker) writes nothing: its clock stands still, and it keeps the last epoch.
  *
  * The caller executes `effect` and reports the result by the function named beside the effect; that leads to the next
  * effect. If a file cannot be opened, the caller itself refuses to start, with the error message of storage. One
@@ -29,11 +29,12 @@ enum recovery_effect {
     RECOVERY_FIND_LAST_STOP, /* find the record that ended the last run; call recovery_executed */
     RECOVERY_START_CLOCK,    /* start the clock at `last`; call recovery_executed */
     RECOVERY_STOP_CLOCK,     /* stop the clock at `last`; call recovery_executed */
-    RECOVERY_DONE,           /* give the core `begins` as its first event, with `epoch` */
+    RECOVERY_DONE,           /* pass the event `begins` with `epoch` to the core as its first event */
     RECOVERY_REFUSED,        /* refuse to start; `refusal` contains the reason */
 };
 
-/* Parts in their order: a lease needs its queue, a result its producer. */
+/* Parts of the core's state, in the order of their restoration: queues come before leases, because a lease refers to a
+ * queue, and producers come before results. */
 enum recovery_part {
     RECOVERY_BASE, /* position and counts of the index */
     RECOVERY_QUEUES,

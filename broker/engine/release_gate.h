@@ -1,17 +1,17 @@
-/* release_gate.h: decides which replies and deliveries may leave the broker (LOG-1, R2, R3). There is no other such
- * gate.
+/* release_gate.h: decides which replies and deliveries may leave the broker (LOG-1, R2, R3). Every reply and delivery
+ * passes this gate.
  *
- * release_gate_enter adds the effects of a group. When the log is durable, release_gate_reach notes the position. The
- * caller sends the releases that release_gate_next returns. release_gate_tell reports the reached position to the
- * subscribers.
+ * A *release* is a set of effects that leave together. It names the log position that it depends on. If it appended
+ * nothing to the log, it also names a *question*: one that was asked after the request, and that the follower must
+ * confirm first (R3). Releases leave in the order in which they entered.
  *
- * A release is a set of effects that leave together. It names the log position that it depends on. If it appended
- * nothing, it also names the question that must be confirmed first (R3). Releases leave in the order in which they
- * entered. Deliveries, and replies whose content must be read first, leave when their subscriber gets the position.
+ * release_gate_enter adds a release. When the log is durable up to a position, release_gate_reach notes the position.
+ * The caller sends the releases that release_gate_next returns. release_gate_tell reports the position to the
+ * subscribers. Deliveries, and replies whose content must be read first, leave when their subscriber gets the position.
  *
- * `reached` is the position up to which the log is durable on every node that must have it: on this node, if the broker
- * has no pair; on every in-sync member, if it has. The gate does not know which case applies: the thread that syncs the
- * log, or that handles the other node's messages, calls release_gate_reach. Code that needs the position subscribes.
+ * `reached` is the position up to which the log is durable on every node that must have it. That is this node, if the
+ * broker has no pair; otherwise it is every in-sync member. The gate does not know which case applies: the thread that
+ * syncs the log, or that handles the other node's messages, calls release_gate_reach.
  *
  * Not thread-safe: the caller holds a mutex. Allocates nothing. */
 #ifndef TARRY_ENGINE_RELEASE_GATE_H
@@ -55,8 +55,8 @@ void release_gate_enter(struct release_gate *gate, struct release *release);
 /* Sets `reached`: the log is durable up to `position` on every node that must have it. Asserts that it does not
  * decrease. */
 void release_gate_reach(struct release_gate *gate, uint64_t position);
-/* Notes that questions up to `question` are confirmed; UINT64_MAX: no confirmation is needed. May decrease when another
- * node joins the in-sync members: later releases need its confirmation. */
+/* Notes that questions up to `question` are confirmed; UINT64_MAX: no confirmation is needed. `question` may be lower
+ * than before, because a node that joins the in-sync members must confirm later releases. */
 void release_gate_confirm(struct release_gate *gate, uint64_t question);
 
 /* Returns true if a release that depends only on `position` may leave. */

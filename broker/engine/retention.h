@@ -1,10 +1,15 @@
 /* retention.h: when the oldest segment of the log may be removed, and the steps before its removal (LOG-3).
  *
- * Steps: the segment is due, because the log's size or the segment's age is above the policy's limit, and the index and
- * the follower are past its end. It is archived; if it is not yet, the archive is asked once, and retention continues
- * when the archive has more. It is opened, and the data that are still needed are moved into the index, in slices; if
- * the index has no space, the segment is begun again later, which is harmless. The transaction is committed, a head is
- * signed, and the file is removed.
+ * A segment is due if the log's size or the segment's age is above the policy's limit, and the index and the follower
+ * are past the segment's end. Steps:
+ *
+ * 1. The segment must be archived. If it is not yet, the archive is asked once, and retention continues when the
+ * archive has more.
+ *
+ * 2. The segment is opened, and the data that are still needed are moved into the index, in slices. If the index has no
+ * space, this step starts again later, which is harmless.
+ *
+ * 3. The transaction is committed, a head is signed, and the file is removed.
  *
  * replication/leader_half.h decides what a pair's follower still needs. A pin (of a backup, or of a follower's copy)
  * keeps every segment: the log then offers no segment, or refuses to remove it.
@@ -57,9 +62,9 @@ struct retention_facts {
 };
 
 void retention_init(struct retention *retention, const struct retention_policy *policy);
-/* Returns the position at or below which a segment must end before it may be retired: the index has absorbed the log up
- * to there (LOG-3), and the follower needs nothing below it. `follower_from`: start of the log that the follower needs;
- * UINT64_MAX: it needs none. */
+/* Returns a log position: a segment may be retired only if it ends at or below this position. The index has absorbed
+ * the log up to the position (LOG-3), and the follower needs nothing below it. `follower_from` is the start of the log
+ * that the follower needs; UINT64_MAX: it needs nothing. */
 uint64_t retention_bound(uint64_t indexed, uint64_t follower_from);
 /* Returns true while a segment is being retired; no erasure may begin then. */
 bool retention_is_active(const struct retention *retention);

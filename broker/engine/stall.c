@@ -27,7 +27,8 @@ uint64_t stall_received(struct stall *stall, uint64_t now_ns) {
     bool is_late = *awaited_ns != 0 && now_ns > *awaited_ns + STOPPED_NS;
     if (is_late) {
         uint64_t since_ns = is_asleep ? stall->asleep_since_ns : *awaited_ns;
-        /* Otherwise input from an earlier stop may be unread, so the earlier time stays. */
+        /* If the previous stop is not settled yet, input from before that stop may still be unread, so its earlier time
+         * stays. */
         if (since_ns >= stall->settled_ns) stall->stopped_ns = since_ns;
         stall->settled_ns = now_ns + SETTLE_NS;
         *awaited_ns = now_ns;

@@ -1,18 +1,18 @@
 /* stall.h: detects that the process was stopped (SIGSTOP, a suspended machine), and decides when input that is found
  * afterwards counts as received.
  *
- * The process was stopped if a thread wakes more than STOPPED_NS after the time that it asked for. It was also stopped
- * if a thread that is awake, and reads the clock every STALL_LOOK_NS, finds more than STOPPED_NS since its last
- * reading: a busy broker is seldom asleep when it is stopped. (A thread that only waited that long for a CPU is treated
- * in the same way, which is harmless.)
+ * There are two signs of a stop. A sleeping thread wakes more than STOPPED_NS after the time that it asked for. A
+ * thread that is awake reads the clock every STALL_LOOK_NS, and finds that more than STOPPED_NS have passed since its
+ * last reading. The second sign is needed because the threads of a busy broker seldom sleep. (A thread that only waited
+ * that long for a CPU is treated as stopped too, which is harmless.)
  *
- * Input that is in the sockets after a stop may have arrived in time. So the broker takes SETTLE_NS to read it, and the
- * input counts as received when the core thread fell asleep or last read the clock. Until the end of SETTLE_NS, only
- * timers expire that were due before the stop (TIME-2).
+ * Input that is in the sockets after a stop may have arrived in time. So the broker takes SETTLE_NS to read it. The
+ * input counts as received at the last time before the stop: when the core thread fell asleep or last read the clock.
+ * Until the end of SETTLE_NS, only timers expire that were due before the stop (TIME-2).
  *
- * So input is judged by the earliest time at which it can have arrived. Its relative times count from the latest
- * possible time, which is when it was read; otherwise they would end too early (TIME-1). The difference is its
- * lateness.
+ * So input is judged by the earliest time at which it can have arrived. But delays in the input count from the latest
+ * possible time, when it was read; otherwise they would end too early (TIME-1). The difference between the two times is
+ * the input's lateness.
  *
  * Pure: the caller supplies BOOTTIME. The inbox has one struct stall, protected by its mutex; the simulator has
  * another. */
@@ -47,7 +47,8 @@ void stall_look(struct stall *stall, uint64_t now_ns);
 void stall_is_awake(struct stall *stall, uint64_t now_ns);
 /* Returns the time at which input arriving now counts as received: `now_ns`, unless the process was stopped. */
 uint64_t stall_received(struct stall *stall, uint64_t now_ns);
-/* Returns for how many ns stall_received will still return the time before the stop; 0: there was no stop. */
+/* Returns for how many ns from now input still counts as received before the stop (stall_received); 0: no stop is being
+ * handled. */
 uint64_t stall_settle_ns(const struct stall *stall, uint64_t now_ns);
 /* Returns the logical time `age_ns` before `now`. */
 struct instant stall_judge(struct instant now, uint64_t age_ns);

@@ -168,7 +168,8 @@ void gateway_timer_cancel(struct gateway *gateway, uint64_t handle) {
 struct gateway_wakeup {
     struct gateway *gateway;
     uint64_t id;
-    _Atomic bool is_posted; /* true: the wakeup is in the door's list, where it is at most once (DOOR_INSIDE_ENDS) */
+    /* true: the wakeup is in the door's list already, so it is not added again (DOOR_INSIDE_ENDS). */
+    _Atomic bool is_posted;
     gateway_timeout *arrived;
     void *argument;
 };
@@ -246,7 +247,8 @@ static struct message *pack(Tarry__Request *request, const char *client) {
     return message;
 }
 
-/* Makes an ask with a packed request. NULL: out of memory. */
+/* Makes a struct ask (a request to the broker and the callback for its reply), with the packed request. Returns NULL if
+ * memory is exhausted or too many asks exist. */
 static struct ask *ask_new(struct gateway *gateway, const struct gateway_caller *caller, Tarry__Request *request,
                            gateway_reply *reply, void *argument) {
     if (gateway->ask_count >= GATEWAY_ASKS_MAX) return NULL;
@@ -289,7 +291,7 @@ void ask_offer(struct ask *ask) {
 void gateway_resumed(struct gateway *gateway) {
     struct ask *ask;
     while ((ask = TAILQ_FIRST(&gateway->offered)) != NULL) {
-        assert(ask->request != NULL); /* the ask owns the request until the broker takes it */
+        assert(ask->request != NULL); /* the request belongs to `ask` until the broker takes it */
         int64_t held = (int64_t)ask->request->capacity;
         if (!is_taken(ask)) return;
         TAILQ_REMOVE(&gateway->offered, ask, waits);
@@ -353,13 +355,14 @@ void gateway_forget(struct gateway *gateway, uint64_t handle) {
 
 /* Assigns each commit a producer and a sequence number (ONCE-1).
  *
- * A *maker* is a principal with the producers that the broker has issued to it. Each producer has a window of sequences
- * as wide as the number of replies that the broker remembers. A commit without a key is sent once, so its reply may be
- * forgotten once received. A commit with a key must find its reply again, so all replies of its producer are kept. When
- * such a producer has used all numbers of its window, another one replaces it (gateway_once.c).
+ * The broker issues producers to a principal; a *maker* is the principal with its producers. Each producer may use a
+ * limited range of sequence numbers, as many as the broker remembers replies. The reply of a commit without a key may
+ * be forgotten once received, because such a commit is sent once. The reply of a commit with a key must be found again,
+ * so all replies of its producer are kept. When such a producer has used all its numbers, another producer replaces it
+ * (gateway_once.c).
  *
  * The request is packed with three varints of ten bytes, which have space for any number. The three numbers of a commit
- * are filled in when it is sent. */
+ * (producer, sequence, oldest unanswered) are filled in when it is sent. */
 
 #define VARINT_SIZE 10u
 #define FIELD_SIZE (1u + VARINT_SIZE)
@@ -411,7 +414,7 @@ static struct maker *maker_of(struct gateway *gateway, uint64_t principal) {
         TAILQ_INSERT_HEAD(&gateway->makers, maker, next);
     }
     if (maker == NULL || maker->principal == principal) return maker;
-    /* A new row has replaced the principal of this name, because its permissions changed. */
+    /* The principal's row in the token file has changed, so a new principal object has this name. Use the new one. */
     if (maker->principal != 0) calls->release(calls->argument, maker->principal);
     maker->principal = calls->hold(calls->argument, principal);
     return maker;
@@ -441,8 +444,8 @@ void commit_number(struct ask *ask, uint64_t producer, uint64_t sequence, uint64
     put_varint(at + 2 * FIELD_SIZE + 1, oldest);
 }
 
-/* Returns the offset of the commit's three numbers. They are the only place behind the commit's head where three such
- * fields follow each other. */
+/* Returns the offset of the commit's three numbers in the packed request. The search finds only them, because no other
+ * place of a commit has three such fields in a row. */
 static size_t find_numbers(const struct message *message) {
     uint8_t numbers[NUMBERS_SIZE];
     for (unsigned i = 0; i < 3; i++) {
@@ -580,7 +583,7 @@ static void note_answered(struct producer *producer, uint64_t sequence) {
     }
 }
 
-/* Frees the producer that the broker has forgotten, so that later keys get numbers of another producer. */
+/* Frees the producer that the broker has forgotten, so that later commits with a key use another producer. */
 static void forget_keeping(const struct ask *ask) {
     struct maker *maker = maker_of(ask->gateway, ask->principal);
     bool is_its = maker != NULL && maker->keeping != NULL && maker->keeping->id == ask->kept_producer;
@@ -591,7 +594,8 @@ static void forget_keeping(const struct ask *ask) {
 static bool commit_replied(struct ask *ask, const Tarry__Reply *reply) {
     struct producer *producer = ask->producer;
     bool is_forgotten = reply != NULL && reply->code == TARRY__CODE__FORGOTTEN;
-    if (producer == NULL) { /* a commit with a key has no producer of its own */
+    if (producer ==
+        NULL) { /* the commit has a key (gateway_once.c), so `ask` has no producer whose window must advance */
         if (is_forgotten) forget_keeping(ask);
         return false;
     }
@@ -601,8 +605,8 @@ static bool commit_replied(struct ask *ask, const Tarry__Reply *reply) {
     producer->is_over |= is_forgotten;
     if (producer->is_over && producer->under_way == 0) producer_free(producer);
     serve_commits(maker);
-    /* The commit cannot be sent again, because its bytes are freed. FORGOTTEN means that it was not executed, so the
-     * reply BUSY is right. */
+    /* The reply FORGOTTEN means that the commit was not executed. The gateway cannot send the commit again, because its
+     * bytes are freed. So the client gets BUSY and may try again. */
     if (!is_forgotten) return false;
     ask_refuse(ask, TARRY__CODE__BUSY,
                "the broker no longer remembers the producer of this request: nothing was done, try again");
@@ -615,7 +619,8 @@ bool maker_reserve(struct gateway *gateway, const struct ask *ask, uint64_t *out
     struct maker *maker = maker_of(gateway, ask->principal);
     struct producer *producer = maker != NULL ? maker->keeping : NULL;
     if (producer == NULL || producer->id == 0) return false;
-    /* A receipt with a number of a forgotten producer would make its key unusable for a day. */
+    /* The broker has forgotten an idle producer. If a receipt named this producer, each commit with the receipt's key
+     * would be refused for a day. So the producer is not used any more. */
     if (is_stale(producer)) {
         producer_free(producer);
         return false;

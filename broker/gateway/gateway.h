@@ -66,7 +66,7 @@ struct gateway_deed {
  * a sentence. */
 Tarry__Code gateway_pay(struct gateway *gateway, const struct gateway_caller *caller, const struct gateway_deed *deed,
                         char sentence[GATEWAY_SENTENCE_SIZE]);
-/* Gives the operation that gateway_pay took back to the rate, because the broker counts the request's operations
+/* Undoes gateway_pay: returns one operation to the principal's rate, because the broker counts the request's operations
  * itself. */
 void gateway_unpay(struct gateway *gateway, const struct gateway_caller *caller);
 
@@ -118,7 +118,7 @@ struct gateway_lease_options {
     uint32_t max;      /* maximum number of tasks, 1 … GATEWAY_LEASE_TASKS_MAX */
     uint64_t lease_ms; /* lease time in ms; 0: the one of each queue's policy */
     uint64_t wait_ms;  /* maximum wait for the first task, at most GATEWAY_WAIT_MAX_MS; 0: no wait */
-    /* Used with wait_ms 0: maximum wait for the broker's answer whether a task is ready; 0 means 1 s. */
+    /* If `wait_ms` is 0: maximum time in ms to wait for the broker's answer whether a task is ready; 0 means 1 s. */
     uint64_t now_ms;
     bool bound;  /* true: the leases end with this process, so the broker's next start or a promotion returns the tasks
                     at once */
@@ -143,10 +143,10 @@ typedef void gateway_leased(void *argument, const struct gateway_leased *leased)
 
 uint64_t gateway_lease(struct gateway *gateway, const struct gateway_caller *caller,
                        const struct gateway_lease_options *options, gateway_leased *leased, void *argument);
-/* Reports the result of sending the leased tasks; call it in the callback or soon after. `left` is true: the first byte
- * may be in the kernel. The tasks count as delivered, and stay leased until they are settled or expire. `left` is
- * false: no client has seen the tasks. They become ready again, and no attempt is counted (TRUE-1). Until this call,
- * other waiting leases for the same queues may be delayed. */
+/* Reports the result of sending the leased tasks; call it in the callback or soon after. Set `left` to true if the
+ * first byte may be in the kernel: the tasks then count as delivered, and stay leased until they are settled or the
+ * lease ends. Set `left` to false if no client has seen the tasks: they become ready again, and no attempt is counted
+ * (TRUE-1). Until this call, other waiting leases for the same queues may be delayed. */
 void gateway_left(struct gateway *gateway, uint64_t handle, bool left);
 /* Cancels a waiting lease, for example because its client has disconnected. If the callback has been called, acts like
  * gateway_left(…, false), unless gateway_left was called. */

@@ -29,14 +29,14 @@ struct gateway_calls {
     /* Returns a new reference to the broker's own principal, for the receipts of gateway_once. */
     uint64_t (*own)(void *argument);
     /* Checks whether the principal may store this commit under an idempotency key, before the key is made durable.
-     * Result as may_lease. */
+     * Returns OK, or a code and a sentence. */
     Tarry__Code (*may_key)(void *argument, uint64_t principal, const Tarry__Commit *commit,
                            char sentence[GATEWAY_SENTENCE_SIZE]);
-    /* Checks whether the principal may do at least one operation of the deed, and takes one operation from its rate.
-     * Result as may_lease. */
+    /* Takes one operation from the principal's rate, if the principal may do at least one operation of `deed` (the
+     * operations of a request, struct gateway_deed). Returns OK, or a code and a sentence. */
     Tarry__Code (*pay)(void *argument, uint64_t principal, const struct gateway_deed *deed,
                        char sentence[GATEWAY_SENTENCE_SIZE]);
-    /* Returns the operation that `pay` took. */
+    /* Undoes the callback `pay`: returns one operation to the principal's rate. */
     void (*unpay)(void *argument, uint64_t principal);
     /* Checks whether the principal may lease from these queues now. Returns OK, or a code and a sentence. */
     Tarry__Code (*may_lease)(void *argument, uint64_t principal, const char *const *queues, size_t queue_count,

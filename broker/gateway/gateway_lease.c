@@ -8,10 +8,10 @@
  *
  * The gateway sets how many tasks the session may get (core.h, CORE_CREDIT). The broker sends no further delivery until
  * the gateway has reported the result of the last one (LANE_SENT). If no client has seen any task of a delivery,
- * LANE_SENT reports it as not sent, and no attempt counts (TRUE-1). If only some clients have seen their tasks, the
- * gateway releases the others. The session leaves but keeps its leases, and takes them over when it subscribes again.
- * After a restart, the leases last until their deadlines, or until they are settled by their tokens. Leases of a bound
- * pool are returned at once instead. */
+ * LANE_SENT reports the delivery as not sent, and no attempt counts (TRUE-1). If only some clients have seen their
+ * tasks, the gateway releases the other tasks. When the pool leaves, its session ends but keeps its leases; the
+ * pool's next subscription takes them over. After a restart, the leases last until their deadlines, or until they
+ * are settled by their tokens. Only the leases of a bound pool (gateway_lease_options.bound) end at once. */
 #include "gateway.h"
 
 #include <assert.h>
@@ -117,7 +117,8 @@ static void lease_tell(struct lease *lease, const struct gateway_leased *leased)
 static void refuse_waiting(struct pool *pool, const struct gateway_leased *refusal) {
     struct lease_list all = TAILQ_HEAD_INITIALIZER(all);
     struct lease *lease = NULL;
-    /* A callback may make a new lease. It waits for the next attempt and is not refused here. */
+    /* A callback may add a new lease to pool->waiting. Only the leases that waited before are refused, so the new one
+     * stays. */
     TAILQ_CONCAT(&all, &pool->waiting, next);
     while ((lease = TAILQ_FIRST(&all)) != NULL) {
         TAILQ_REMOVE(&all, lease, next);
@@ -126,8 +127,8 @@ static void refuse_waiting(struct pool *pool, const struct gateway_leased *refus
     }
 }
 
-/* Refuses waiting leases (BUSY) by their timers, because no callback may run within a function of the interface. With
- * `asked`, refuses only leases whose is_asked is set. */
+/* Refuses waiting leases with BUSY. Their timers call the callbacks later, because no callback may run within a
+ * function of the interface. If `asked` is true, refuses only leases whose `is_asked` is true. */
 static void refuse_later(struct pool *pool, bool asked) {
     struct lease *lease, *next;
     for (lease = TAILQ_FIRST(&pool->waiting); lease != NULL; lease = next) {
@@ -161,7 +162,7 @@ static void release(struct pool *pool, Tarry__DeliveredTask *const *tasks, size_
     }
     commit.n_ops = count;
     commit.ops = pointers;
-    /* Without memory for the commit, or without its reply, the leases end at their deadlines. */
+    /* If the commit cannot be made, or gets no reply, the leases end at their deadlines. */
     if (has_memory) (void)gateway_commit(pool->gateway, &caller, &commit, NULL, NULL, NULL);
     free(ops);
     free(pointers);
@@ -432,8 +433,8 @@ static void on_heard(void *argument, const Tarry__Reply *reply) {
     if (!is_coming) pool_run(pool);
 }
 
-/* Asks the broker whether tasks are ready. When the broker replies, it has already processed the credit that was set
- * before. */
+/* Asks the broker whether tasks are ready, for clients that do not wait. The broker processes events in order, so its
+ * reply takes into account the credit that was set before. */
 static void ask_what_is_there(struct pool *pool) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Heartbeat body = TARRY__HEARTBEAT__INIT;

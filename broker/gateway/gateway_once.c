@@ -5,15 +5,17 @@
  *
  * 1. Reserve a producer and a sequence number.
  *
- * 2. Schedule the receipt, which contains producer, sequence and the request's fingerprint. Its task's key is the hash
- * of the client's key. If the key is taken, read the receipt that has it, and use that receipt's producer and sequence.
+ * 2. Schedule the receipt. It contains the producer, the sequence number and the request's fingerprint. The key of the
+ * receipt's task is the hash of the client's key. If an earlier receipt already has this key, read that receipt, and
+ * use its producer and sequence number instead.
  *
  * 3. Commit under the producer and sequence. If the broker has already executed this commit, it answers from its log;
  * otherwise it executes the commit now (ONCE-1).
  *
- * After a crash between two of these steps, the next request with the key continues at the same step. A receipt is due
- * when the key may be forgotten; the gateway then removes it. The broker may forget a reply earlier, because its table
- * of producers is bounded. In that case the result is FORGOTTEN, never a second execution. */
+ * After a crash between two of these steps, the next request with the same key continues at the step that was not
+ * done. A receipt is due when the key may be forgotten; the gateway then removes the receipt. The broker may forget
+ * the reply of a commit earlier, because its table of producers is bounded. In that case the result is FORGOTTEN;
+ * the commit is never executed a second time. */
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>

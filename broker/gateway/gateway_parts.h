@@ -57,7 +57,7 @@ struct ask {
     struct once *once;      /* state of a commit with an idempotency key */
     uint64_t kept_producer; /* producer under which the commit with a key was sent; 0: not sent */
     unsigned tries;
-    TAILQ_ENTRY(ask) waits; /* entry in the gateway's `offered`, or in a list of its maker */
+    TAILQ_ENTRY(ask) waits; /* entry in `offered` of the gateway, or in a list of the ask's maker (struct maker) */
 };
 TAILQ_HEAD(ask_list, ask);
 
@@ -117,7 +117,7 @@ struct gateway {
     struct timer sweeping; /* timer of the next removal of expired receipts (gateway_once.c) */
     uint64_t sweep_lease;
     bool is_sweeping;
-    bool is_mended; /* the queue of receipts was already repaired since this sweep began */
+    bool is_mended; /* the queue of receipts was already repaired during the current search for expired receipts */
 };
 
 #endif

@@ -12,7 +12,8 @@
 #define SHARER_TASKS_MAX 1024u /* maximum number of tasks of one lease */
 #define SHARER_PAUSE_MS 200u   /* pause after a refused lease */
 #define SHARER_BUSY_MS 10u     /* pause before a commit that was refused as BUSY is sent again */
-/* Limits of one commit. A payload of the maximum size fits, because one task is always allowed. */
+/* Limits of one commit. A commit with one task may exceed the limit of bytes, because a payload may have up to its
+ * maximum size. */
 #define SHARER_COMMIT_OPS_MAX 128u
 #define SHARER_COMMIT_BYTES_MAX (1u << 20)
 /* Maximum size of the contents in commits under way; above it, no further lease begins. */
@@ -141,8 +142,9 @@ static void send_later(struct sharing *sharing) {
     if (sharing->timer == 0) sharing_end(sharing); /* memory is exhausted, so the leases end */
 }
 
-/* Keeps the tasks that were not shared although their leases are valid. Tasks of a queue without groups will be
- * released; tasks that the broker had no space for will be sent again. Returns the number of kept tasks. */
+/* Makes the next commit from the tasks that were not shared although their leases are valid. A task whose queue has no
+ * groups any more is released. A task that the broker had no space for is sent again. Returns the number of these
+ * tasks. */
 static size_t keep_refused(struct sharing *sharing, const Tarry__CommitReply *reply) {
     Tarry__Op *released[SHARER_COMMIT_OPS_MAX];
     size_t kept = 0, released_count = 0;
@@ -179,7 +181,8 @@ static void on_committed(void *argument, const Tarry__Reply *reply) {
     size_t kept = 0;
     if (code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_COMMIT)
         kept = keep_refused(sharing, reply->commit);
-    if (kept == 0) { /* each task is shared, or its lease has ended because this broker no longer leads */
+    if (kept == 0) { /* nothing is left to do: each task was shared, or its lease has ended because this broker no
+                        longer leads */
         sharing_end(sharing);
         return;
     }

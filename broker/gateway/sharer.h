@@ -1,5 +1,6 @@
 /* sharer.h: turns a topic's due tasks into shares of its groups (broker/core/groups.h). It leases them as the broker
- * itself, reads their attributes, and sends one FanOut for each; the core decides which filters match.
+ * itself, reads their attributes, and sends one operation FanOut for each task; the core decides which groups' filters
+ * match.
  *
  *   core: a topic's task is due ── lease, with the content ──► sharer ── Commit of FanOuts ──► core: shares, one frame
  *

@@ -42,8 +42,7 @@ static const char *reason_of(unsigned status) {
     return "Status";
 }
 
-/* Returns the header fields that a status requires. (A path in /v1 that refuses a method does not say which methods it
- * has.) */
+/* Returns the header fields that this status requires. For a path in /v1, the field Allow is left out. */
 static const char *fields_of(const struct http_exchange *exchange, unsigned status) {
     switch (status) {
     case 405:
@@ -73,8 +72,9 @@ static size_t put_number(char head[HEAD_ROOM], size_t at, size_t number) {
     return put(head, at, first);
 }
 
-/* `size` may be SIZE_UNKNOWN for the response to HEAD, for which RFC 9110 (8.6) requires no length. The head is written
- * without printf, which took a microsecond. */
+/* Writes the HTTP head of a response. `size` is the length of the response's body. For a response to HEAD it may be
+ * SIZE_UNKNOWN, because RFC 9110 (8.6) requires no length in this case. The head is written without printf, which took
+ * a microsecond. */
 #define SIZE_UNKNOWN SIZE_MAX
 static size_t write_head(const struct http_exchange *exchange, unsigned status, const char *type, size_t size,
                          char head[HEAD_ROOM]) {
@@ -95,7 +95,7 @@ static size_t write_head(const struct http_exchange *exchange, unsigned status, 
 
 /* ---- texts */
 
-/* Returns the message that contains the text's bytes; NULL if it has none yet. */
+/* Returns the message that contains the text's bytes; NULL if the text has no bytes yet. */
 static struct message *message_of(const struct text *text) {
     if (text->data == NULL) return NULL;
     return (struct message *)(void *)(text->data - offsetof(struct message, bytes));

@@ -9,7 +9,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#define GZIP_WINDOW (15 + 16) /* a window of 32 KiB; 16 means that zlib expects gzip's head */
+/* Argument `windowBits` of zlib: 15 is a window of 32 KiB; adding 16 selects the gzip format. */
+#define GZIP_WINDOW (15 + 16)
 #define GZIP_SIZE (48u << 10) /* size of zlib's state with its window */
 #define ZSTD_WINDOW_LOG 23    /* log2 of the maximum window: RFC 9659 requires 8 MiB */
 #define ZSTD_HEAD_SIZE 18     /* maximum size of the head of a zstd frame */
@@ -103,8 +104,8 @@ static struct body_refusal grow(struct http_body *body, size_t size) {
     if (capacity > HTTP_BODY_MAX + 1) capacity = HTTP_BODY_MAX + 1;
     assert(capacity > body->size);
     size_t all = capacity + packing_size(body->packing);
-    /* A small body always finds room, even a compressed one, so that an ack is accepted whatever else is held (CAP-1).
-     * The door limits the total of all half-received requests (pressure_bound_halves). */
+    /* A small body always gets memory, even a compressed one, so that an ack is accepted although other requests use
+     * all memory (CAP-1). The door limits the total of all half-received requests (pressure_bound_halves). */
     bool is_small = capacity <= DOOR_SMALL_MAX && all - capacity <= PACKING_SMALL_MAX;
     if (!door_stream_count(body->door, body->id, capacity)) return no_share;
     if (!door_stream_half(body->door, body->id, all, is_small)) return no_room;

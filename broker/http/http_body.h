@@ -14,7 +14,9 @@
 struct http_body {
     struct door *door; /* the door that counts the bytes */
     uint64_t id;       /* the connection for which the bytes are counted */
-    char *bytes;       /* decompressed bytes received so far, then a NUL; NULL: the body was parsed, or there is none */
+    /* Decompressed bytes received so far, then a NUL; NULL: the request has no body, or its body was parsed and
+     * freed. */
+    char *bytes;
     size_t size;
     size_t capacity;
     size_t expected;              /* decompressed size as stated by the head or the zstd frame; 0: unknown */
@@ -29,16 +31,16 @@ struct body_refusal {
 
 struct body_refusal body_begin(struct http_body *body, const struct head *head);
 /* Consumes some of the next `*size` bytes, and sets `*size` to the number consumed. The decompressed body grows by at
- * most HTTP_PIECE. `*out_more`: call again, with the remaining bytes or none, because the decompressor has more output.
- */
+ * most HTTP_PIECE. If `*out_more` is true, the decompressor has more output: call again with the remaining bytes, even
+ * if no byte remains. */
 #define HTTP_PIECE (64u << 10)
 struct body_refusal body_take(struct http_body *body, const char *bytes, size_t *size, bool *out_more);
 /* Ends the body after its last byte. False: the compressed data is incomplete. */
 bool body_finish(struct http_body *body);
 /* Frees the decompressor once the body is complete. */
 void body_unpacked(struct http_body *body);
-/* Frees the body, and counts no bytes for the connection. Call it early: a request may take long, and would keep its
- * body as long. */
+/* Frees the body, and counts no bytes for the connection. Call it as soon as the body is parsed, because a long request
+ * would keep the memory until its end. */
 void body_deinit(struct http_body *body);
 
 #endif

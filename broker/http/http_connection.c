@@ -1,15 +1,14 @@
 /* http_connection.c: the bytes of a connection: heads, bodies, and the responses in their order; see http_server.h.
  *
- * Requests are in `line` until their responses are sent. Usually the connection has one request at a time. A commit may
- * begin beside earlier commits (pipelining) on four conditions: each earlier commit is one operation on a task
- * (http_lets_others_begin); its own head and body have arrived whole; its head needs only the usual steps
- * (goes_beside); and there are resources for it. Any other request begins when the line is empty. So commits take
- * effect in the order of the requests, and questions, leases, streams and upgrades find the effects of all earlier
- * requests.
+ * Requests are in `line` until their responses are sent. Usually the connection has one request at a time. Commits
+ * can be pipelined: a commit may begin while earlier commits are under way. This has four conditions: each earlier
+ * commit is one operation on a task (http_lets_others_begin); the commit's own head and body have arrived whole; its
+ * head needs only the usual steps (goes_beside); memory suffices. Any other request begins when `line` is empty. So
+ * commits take effect in the order of the requests, and all other requests find the effects of all earlier requests.
  *
  * Received bytes that are not parsed yet are stored in `in`, and the door counts them. They wait while too many
- * response bytes are unsent. A head must be complete within HEAD_MS, and each 64 KiB of a body within BODY_MS. Between
- * two requests a connection may be idle for REST_MS. */
+ * response bytes are unsent. A head must be complete within HEAD_MS, and each 64 KiB of a body within BODY_MS.
+ * Between two requests a connection may be idle for REST_MS. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,7 +86,8 @@ static void exchange_free(struct http_exchange *exchange) {
     json_decref(exchange->json);
     http_text_drop(&exchange->out);
     drop_answer(exchange);
-    if (exchange->passed_size > 0) { /* the connection's bytes are those of a later request */
+    if (exchange->passed_size > 0) { /* A later request has begun, and the bytes that the door counts for the connection
+                                        are now those of the later request. So only `passed_size` is given back. */
         (void)door_stream_hold(server->door, -(int64_t)exchange->passed_size);
         server->passed_count--;
     } else {
@@ -188,7 +188,8 @@ void exchange_over(struct http_exchange *exchange) {
     struct http_connection *connection = exchange->connection;
     const bool is_last = connection->exchange == exchange;
     exchange->is_over = true;
-    /* A request beside which others have begun was received whole, so the connection does not end with it. */
+    /* Only the last request may end the connection. An earlier request was received whole, and a later one has begun.
+     */
     exchange->ends_all =
         is_last && (!exchange->head.stays || connection->state == STATE_BODY || connection->state == STATE_OVER);
     if (is_last) {
@@ -198,7 +199,7 @@ void exchange_over(struct http_exchange *exchange) {
     line_advance(connection);
     settle_put_off(connection);
     if (connection->state == STATE_OVER) return;
-    /* run() may have called this function; run() then continues with the next request itself. */
+    /* If run() has called this function, run() makes another pass (`is_due`) and begins the next request. */
     connection->is_due = true;
     if (connection->is_running) return;
     run(connection);
@@ -206,7 +207,8 @@ void exchange_over(struct http_exchange *exchange) {
 
 void http_lets_others_begin(struct http_exchange *exchange) {
     struct http_connection *connection = exchange->connection;
-    /* Outside of run(), the commit is sent again, or its large body was parsed by the worker. */
+    /* Returns also outside of run(): the commit is then sent again after a delay, or the worker has parsed its large
+     * body. */
     if (!connection->is_running || connection->exchange != exchange || connection->state != STATE_BUSY) return;
     if (!exchange->head.stays) return;
     /* If a commit needs stored tasks, the core reads them from the disk first. A later commit that needs no reading
@@ -227,8 +229,8 @@ static void refuse_put_off(struct http_exchange *exchange) {
     exchange->on_reply(exchange, &reply);
 }
 
-/* Returns the first postponed commit. With `overtaken`: only if a later request of the line has its response, so that
- * it may have been executed. */
+/* Returns the first postponed commit of the line; NULL: none. If `overtaken` is true, returns it only if a later
+ * request of the line has its response, and so may have been executed. */
 static struct http_exchange *find_put_off(const struct http_connection *connection, bool overtaken) {
     struct http_exchange *exchange = NULL, *found = NULL;
     TAILQ_FOREACH(exchange, &connection->line, in_line) {
@@ -251,8 +253,8 @@ static void on_put_off(void *argument) {
     if (connection->state != STATE_OVER) run(connection);
 }
 
-/* Once each request of the line has its reply: refuses the postponed commits that were overtaken, and starts the timer
- * that sends the others again. */
+/* Does nothing until each request of the line has its reply or is postponed. Then refuses the postponed commits that
+ * were overtaken, and starts the timer that sends the other postponed commits again. */
 static void settle_put_off(struct http_connection *connection) {
     struct http_exchange *exchange;
     if (!connection->has_put_off || connection->is_settling) return;
@@ -457,8 +459,8 @@ static bool has_room_beside(const struct http_connection *connection) {
            gateway_has_spare(server->gateway, &caller, packed_max(body));
 }
 
-/* Counts the bytes of the last request, because another one begins beside it. The connection's half-received request is
- * always the last one. */
+/* Counts the bytes of the last request of the line separately (`passed_size`), because a later request begins. From
+ * then on the door counts the connection's bytes for the later request. */
 static bool pass_last(struct http_connection *connection) {
     struct http_exchange *last = TAILQ_LAST(&connection->line, http_line);
     struct door *door = connection->server->door;
@@ -473,9 +475,9 @@ static bool pass_last(struct http_connection *connection) {
     return true;
 }
 
-/* Returns whether this request, whose head has `size` bytes, is a commit that may begin beside others. Its body must be
- * in the buffer, so that no request is half-received while others are under way. Requests that could end the
- * connection, or need several steps, begin alone. */
+/* Returns whether this request, whose head has `size` bytes, is a commit that may begin while earlier commits are under
+ * way. The body must be in the buffer, so that no request is half-received while earlier ones are under way. A
+ * request that could end the connection, or needs several steps, must begin alone. */
 static bool goes_beside(struct http_connection *connection, struct http_exchange *exchange, size_t size) {
     const struct head *head = &exchange->head;
     const struct head_text *fields = head->fields;
@@ -574,8 +576,8 @@ static bool take_head(struct http_connection *connection) {
     return begin_exchange(connection, size);
 }
 
-/* Finds the next body bytes in the input: part_left bytes, behind `*size` bytes of chunk framing. False: the framing is
- * malformed. */
+/* Finds the next bytes of the body in the input. Sets `*size` to the number of bytes of chunk framing before them, and
+ * `part_left` to the number of the body's bytes. Returns false if the framing is malformed. */
 static bool find_part(struct http_connection *connection, char *bytes, size_t *size) {
     const struct http_exchange *exchange = connection->exchange;
     char *part = bytes;

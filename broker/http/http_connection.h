@@ -13,24 +13,32 @@ struct http_connection {
     uint64_t id;
     const char *peer;
     struct message *in;
-    size_t at;           /* number of bytes of `in` that were consumed; 0 outside run() */
-    uint64_t left;       /* body bytes not received yet, if the body has a length */
-    size_t part_left;    /* number of body bytes at the start of `in`, without chunk headers */
-    uint64_t dropped;    /* number of dropped body bytes */
-    uint64_t body_come;  /* number of received body bytes */
-    uint64_t body_timed; /* value of `body_come` at which the next deadline starts */
+    size_t at;          /* number of bytes of `in` that were consumed; 0 outside run() */
+    uint64_t left;      /* body bytes not received yet, if the body has a length */
+    size_t part_left;   /* number of body bytes at the start of `in`, without chunk headers */
+    uint64_t dropped;   /* number of dropped body bytes */
+    uint64_t body_come; /* number of received body bytes */
+    /* Number of body bytes (`body_come`) at which the door sets the next deadline for the rest of the body. */
+    uint64_t body_timed;
     struct chunks chunks;
-    struct http_line line; /* the requests without a response, and those whose response waits, in order */
-    unsigned count;        /* number of requests in `line` */
-    size_t passed_size;    /* sum of the requests' passed_size */
-    /* The request that is received, or that is under way and lets no other begin; NULL: none. The last of `line`. */
+    /* Requests of the connection in the order of arrival: those without a response, and those whose response waits for
+     * earlier responses. */
+    struct http_line line;
+    unsigned count; /* number of requests in `line` */
+    /* Bytes counted for requests that are under way while the connection already receives a later one: the sum of
+     * http_exchange.passed_size. */
+    size_t passed_size;
+    /* The last request of `line`: it is being received, or it is under way and no further request may begin before its
+     * response. NULL: none. */
     struct http_exchange *exchange;
     uint64_t put_off_ms; /* delay after which the postponed commits are sent again */
     uint64_t principal;
     enum http_state state;
-    bool is_running;    /* true: run() is on the call stack */
-    bool is_due;        /* true: run() must do another pass */
-    bool is_cut;        /* run() stopped because its turn is over or has not come (door_turn.h) */
+    bool is_running; /* true: run() is on the call stack */
+    bool is_due;     /* true: run() must do another pass */
+    /* Run() stopped because the connection has used up its turn on the door's thread, or must wait for it
+     * (door_turn.h). */
+    bool is_cut;
     bool is_unread;     /* run() stopped because the client must read replies first */
     bool is_deaf;       /* true: the client has shut down its sending side */
     bool has_more;      /* the decompressor has more output without further input */

@@ -17,8 +17,8 @@ static void on_reply(void *argument, const Tarry__Reply *reply) {
     exchange->on_reply(exchange, reply);
 }
 
-/* Gives back to the rate the operation that was charged before the body was read, because the broker charges the
- * request's operations itself. */
+/* Returns the operation that was charged before the body was read to the principal's rate, because the broker charges
+ * the request's operations itself. */
 static void take_payment_back(struct http_exchange *exchange) {
     if (exchange->has_paid) gateway_unpay(exchange->server->gateway, &exchange->caller);
     exchange->has_paid = false;
@@ -118,8 +118,8 @@ void http_lease(struct http_exchange *exchange, const struct gateway_lease_optio
 
 /* ---- the request */
 
-/* Counts the request's memory. One request that exceeds the free memory is always allowed; otherwise a large request
- * could never be served. */
+/* Counts the request's memory. If the request exceeds the free memory, it is allowed only if no other request exceeds
+ * it. Without this exception, a large request could never be served on a busy broker. */
 static bool hold(struct http_exchange *exchange, size_t size) {
     struct http_server *server = exchange->server;
     bool holds = door_stream_half(server->door, exchange->id, size, size <= HTTP_SMALL_MAX);
@@ -144,7 +144,7 @@ bool http_has_json(struct http_exchange *exchange) {
     const char *type = exchange->head.fields[HEAD_FIELD_type].text;
     bool is_json = type != NULL && strncasecmp(type, "application/json", 16) == 0 &&
                    (type[16] == '\0' || type[16] == ';' || type[16] == ' ');
-    /* A web page's form cannot send this type without a CORS preflight. */
+    /* The type application/json is required because a form on a web page cannot send it without a CORS preflight. */
     if (!is_json || exchange->body.bytes == NULL)
         http_refuse(exchange, is_json ? 400 : 415, is_json ? "invalid" : "unsupported_media_type",
                     is_json ? "the request body is missing" : "Content-Type must be application/json");

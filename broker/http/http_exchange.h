@@ -51,7 +51,8 @@
 /* Maximum bytes that the requests of a connection hold while they are under way, answers included. A commit with a body
  * larger than DOOR_SMALL_MAX begins only when no other request is under way. */
 #define HTTP_PIPELINED_BYTES (128u << 10)
-/* Maximum number, for all connections, of requests beside which another request of their connection has begun. */
+/* Maximum number of requests under way, over all connections, that are followed by a later request of the same
+ * connection. */
 #define HTTP_PASSED_MAX 512u
 /* Bytes that are reserved for the result of each operation, besides the operation's own text. */
 #define HTTP_RESULT_ROOM 512u
@@ -67,7 +68,8 @@ struct http_server {
     struct http_minutes *minutes;
     struct http_exchange *alone; /* the one request that may exceed the memory limit; NULL: none does */
     unsigned live_count;         /* number of statistics streams */
-    unsigned passed_count;       /* number of requests beside which another one has begun (HTTP_PASSED_MAX) */
+    /* Number of requests under way that are followed by a later request of the same connection (HTTP_PASSED_MAX). */
+    unsigned passed_count;
     struct http_exchange *spares[HTTP_SPARES_MAX];
     unsigned spare_count;
     struct door_stream_calls calls;
@@ -89,16 +91,20 @@ struct http_exchange {
     TAILQ_ENTRY(http_exchange) in_line; /* entry in the connection's list of requests, in their order */
     struct message *answer;             /* messages of the response that wait for earlier responses */
     struct message **answer_last;
-    size_t passed_size; /* bytes counted because another request has begun beside this one; 0: no other has begun */
+    /* Bytes counted for this request since a later request of the connection has begun; 0: no later request has
+     * begun. */
+    size_t passed_size;
     const struct route *route; /* route of the path; NULL: the path is not in /v1 */
     /* A refusal that was decided while the head was read or the request was built; it is sent later. */
     struct http_refusal refusal;
     struct http_job job;                           /* the worker's job for this exchange */
     void (*built)(struct http_exchange *exchange); /* called on the door's thread when the worker is done */
-    struct json_scan scan;                         /* state for json_weigh of the received part of the body */
-    size_t held;                                   /* bytes counted by http_hold */
-    uint64_t id;                                   /* id of the connection */
-    struct gateway_caller caller;                  /* the client's principal, address and name */
+    /* State of the scan that computes the body's weight (json_in.h, json_weigh: memory of the parsed JSON) while the
+     * body arrives. */
+    struct json_scan scan;
+    size_t held;                  /* bytes counted by http_hold */
+    uint64_t id;                  /* id of the connection */
+    struct gateway_caller caller; /* the client's principal, address and name */
     /* The protocol's name and the User-Agent; valid if the request has a User-Agent. */
     char client[CLIENT_NAME_SIZE_MAX + 1];
     char *head_bytes;
@@ -123,7 +129,7 @@ struct http_exchange {
     struct gateway_lease_options lease; /* options of the lease that the request asks for; no queues: no lease */
     const char *line_at;                /* JSON lines: the unparsed rest of the body */
     const char *lines_end;              /* JSON lines: start of the next commit in the body */
-    size_t lines_weight;                /* JSON lines: weight of the parsed lines (json_weigh) */
+    size_t lines_weight;                /* JSON lines: bytes of memory that the parsed lines need (json_weigh) */
     uint64_t line;                      /* JSON lines: number of the last parsed line */
     uint64_t *lines;                    /* JSON lines: line numbers of the operations in the current commit */
     uint64_t count;
@@ -212,7 +218,7 @@ bool http_hold(struct http_exchange *exchange, size_t weight);
 /* Sets the number of bytes that the exchange holds until its end. Returns false if that is more than HTTP_SMALL_MAX and
  * the memory limit is reached. */
 bool http_keep(struct http_exchange *exchange, size_t size);
-/* Passes further decompressed body bytes to the scan and the fingerprint. */
+/* Passes further decompressed body bytes to the exchange's JSON scan and to the request's fingerprint. */
 void http_body_came(struct http_exchange *exchange, const char *bytes, size_t size);
 /* Starts the fingerprint of the whole request, once the head is complete. */
 void http_fingerprint_begin(struct http_exchange *exchange);
@@ -232,8 +238,8 @@ bool http_answered_by_head(struct http_exchange *exchange);
 /* ---- http_connection.c */
 /* Lets further commits begin while this one is under way, if they cannot take effect before it. */
 void http_lets_others_begin(struct http_exchange *exchange);
-/* Sends the commit again after `after_ms`, and later commits of the connection behind it. If a later one was executed
- * meanwhile, refuses this one, because the effects of a connection's requests have the order of the requests. */
+/* Sends the commit again after `after_ms`. Later commits of the connection wait for it. If a later commit was executed
+ * meanwhile, this commit is refused, because the requests of a connection take effect in their order. */
 void http_put_off(struct http_exchange *exchange, uint64_t after_ms);
 
 /* ---- http_routes.c */
@@ -247,7 +253,7 @@ void http_route(struct http_exchange *exchange);
 
 /* ---- http_minutes.c */
 struct http_minutes *http_minutes_new(struct gateway *gateway);
-/* Begins to count. Call it before the door starts. */
+/* Starts the counts per minute. Call it before the door starts. */
 void http_minutes_start(struct http_minutes *minutes);
 void http_minutes_free(struct http_minutes *minutes);
 void handle_minutes(struct http_exchange *exchange);

@@ -4,11 +4,11 @@
  *   event: stats
  *   data: {"status": {…}, "broker": {…}, "all": true, "queues": [ … ]}
  *
- * An event contains the queues that have changed since the last one. If `all` is true, it contains every queue, and
- * queues that it lacks no longer exist. An event is made every HTTP_LIVE_EVERY_MS, but only if less than
- * HTTP_UNSENT_MAX of the earlier ones is unsent: a slow reader gets fewer events and no repetitions. Each event is a
- * request of the stream's principal, so it shows only what that principal may see then. A revoked permission ends the
- * stream (door_review). */
+ * An event contains the queues that have changed since the last event. If `all` is true, the event contains every
+ * queue; a queue that is missing no longer exists. An event is made every HTTP_LIVE_EVERY_MS, but only if less than
+ * HTTP_UNSENT_MAX bytes of earlier events are unsent. So a slow reader gets fewer events. Each event is a new
+ * request of the stream's principal, so it shows only what the principal may see at that moment. A revoked
+ * permission ends the stream (door_review). */
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,8 +105,8 @@ static void live_wait(struct http_exchange *exchange) {
     if (exchange->timer == 0) http_stream_end(exchange);
 }
 
-/* Handles a reply that is not OK, and returns true; returns false for an OK reply. Before the stream begins, the
- * request is refused. Later, a busy broker is asked again after a delay, and any other reply ends the stream. */
+/* Returns false for an OK reply. Otherwise handles the reply and returns true. Before the stream begins, the request is
+ * refused. During the stream, a busy broker is asked again after a delay, and any other reply ends the stream. */
 static bool is_over(struct http_exchange *exchange, const Tarry__Reply *reply) {
     if (reply != NULL && reply->code == TARRY__CODE__OK) return false;
     if (!exchange->is_stream) return http_refused(exchange, reply);

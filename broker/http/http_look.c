@@ -66,8 +66,8 @@ static bool read_cursor(struct http_exchange *exchange, ProtobufCBinaryData *out
     const struct head_text *value = head_parameter(&exchange->head, "cursor");
     if (value == NULL || value->size == 0) return true;
     uint8_t *made = http_make(exchange, CURSOR_SIZE);
-    if (made == NULL)
-        return false; /* do not set `out`: it may be a member of the exchange, which http_refuse has freed */
+    /* `out` must not be set, because it may be a member of the exchange, which http_make has refused and freed. */
+    if (made == NULL) return false;
     out->data = made;
     bool is_good = sodium_hex2bin(out->data, CURSOR_SIZE, value->text, value->size, NULL, &out->len, NULL) == 0 &&
                    out->len == CURSOR_SIZE;

@@ -11,9 +11,10 @@
 #define MINUTES_KEPT 1440u
 #define CLIENT "minutes"
 
-/* X(name): a counter that only grows in QueueStats; a minute has its growth. */
+/* X(name): a member of QueueStats that only grows. A minute's record contains the growth during the minute. */
 #define COUNTERS(X) X(scheduled) X(delivered) X(acked) X(retried)
-/* X(name): a number of tasks; a minute has its value at the minute's end. */
+/* X(name): a member of QueueStats that is a number of tasks. A minute's record contains the value at the minute's
+ * end. */
 #define LEVELS(X) X(pending) X(ready) X(in_flight) X(dead)
 
 struct totals {
@@ -61,7 +62,8 @@ static void add_up(struct totals *totals, const Tarry__StatsReply *stats) {
     add_durations(totals->syncs, stats->broker->syncs);
 }
 
-/* Growth of a counter; a deleted queue takes its counts with it, so a sum may shrink. */
+/* Returns the growth of a sum over all queues; 0 if the sum has shrunk, because the counts of a deleted queue are no
+ * longer part of it. */
 static uint32_t growth(uint64_t now, uint64_t before) {
     uint64_t grown = now > before ? now - before : 0;
     return grown < UINT32_MAX ? (uint32_t)grown : UINT32_MAX;

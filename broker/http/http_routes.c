@@ -25,7 +25,7 @@ struct route {
     const char *path; /* a * in the path matches any segment */
     void (*handle)(struct http_exchange *exchange);
     struct gateway_deed deed; /* the permission that is checked before a body is read; empty: the route reads no body */
-    bool is_built;            /* true: `handle` parses a JSON body, and http_build calls it */
+    bool is_built;            /* true: `handle` needs the parsed JSON body, so http_build calls it after parsing */
     void (*handle_lines)(struct http_exchange *exchange); /* handles a body of JSON lines; NULL: not accepted */
 };
 
@@ -110,7 +110,8 @@ static void judge(struct http_exchange *exchange) {
     if (!exchange->has_paid) refuse(exchange, http_status_of(code), code_name(code), sentence);
 }
 
-/* Finds the route. Returns whether a route has the path, with any method. */
+/* Finds the route for the request's path and method. Returns true if some route has this path, even if for another
+ * method. */
 static bool find(struct http_exchange *exchange) {
     const struct head *head = &exchange->head;
     enum head_method method = head->method == HEAD_HEAD ? HEAD_GET : head->method;
@@ -170,7 +171,8 @@ void http_route(struct http_exchange *exchange) {
     else if (!route->is_built)
         route->handle(exchange);
     else if (weight <= JSON_WEIGHT_MAX &&
-             !http_hold(exchange, weight)) /* a body whose weight exceeds the limit is refused later, without parsing */
+             !http_hold(exchange, weight)) /* a body that would need more than JSON_WEIGHT_MAX bytes of memory is
+                                              refused later, without parsing */
         http_refuse_memory(exchange);
     else
         http_build(exchange, route->handle, http_built);
