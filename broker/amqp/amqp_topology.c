@@ -655,7 +655,8 @@ static const char *queue_argument(struct amqp_queue *queue, const struct amqp_fi
         for (size_t i = 0; i < sizeof(refused_arguments) / sizeof(refused_arguments[0]); i++) {
             if (!amqp_is(field->name, refused_arguments[i])) continue;
             *out_is_refused = true;
-            return "this broker does not have the argument of the queue (docs/AMQP.md)";
+            return "this broker does not support an argument of the declared queue; docs/AMQP.md lists those that it "
+                   "supports";
         }
     }
     return NULL;

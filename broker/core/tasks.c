@@ -5,7 +5,8 @@
 
 #include "slots.h"
 
-const char reason_shares_large[] = "the contents of all shares together are larger than a log frame may be";
+const char reason_shares_large[] =
+    "the payload and attributes, once for each group, are larger than a log frame may be";
 const char reason_lease_lost[] = "the task used up its attempts: its last lease ended without an ack";
 const char reason_attempts_used[] = "the task used up its attempts";
 const char reason_overdue[] = "the task was overdue after an outage of the broker";

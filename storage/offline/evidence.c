@@ -53,7 +53,7 @@ static int judge_entry(struct evidence *evidence, struct evidence_file *file, co
     else if (memcmp(head->cluster, store->cluster, HEAD_CLUSTER_SIZE) != 0)
         problem = "the file belongs to another broker";
     else if (head->number > file->numbers[which] + 1)
-        problem = "heads before it were removed";
+        problem = "signed heads before this one were removed from the file";
     else if (head->number <= file->numbers[which])
         problem = "it was copied there: the file has an earlier head with this number";
     else if (file->has_next && head->position < file->next.position)

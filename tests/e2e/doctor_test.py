@@ -45,7 +45,7 @@ class Directory(Doctor, harness.Case):
     def test_a_running_broker_and_its_directory_are_fine(self):
         findings = self.look("--data", self.broker.data, "--broker", self.broker.url)
         self.find(findings, "directory", FINE, "is a broker's")
-        self.find(findings, "lock", FINE, "^a broker runs on it")
+        self.find(findings, "lock", FINE, "^a broker uses the data directory")
         self.find(findings, "sync", FINE if not harness.SANITIZED else findings[-1]["result"], "median")
         self.find(findings, "broker", FINE, "is primary, epoch 1")
         self.find(findings, "clock", FINE, r"differ by \d+ms$")
@@ -171,7 +171,7 @@ class Host(Doctor, harness.Case):
     def test_a_broker_whose_process_cannot_be_seen(self):
         self.broker.start()
         findings = self.on_host(self.broker.data, hides_processes="1")
-        self.find(findings, "lock", FINE, "^a broker runs on it")
+        self.find(findings, "lock", FINE, "^a broker uses the data directory")
         self.find(findings, "limits", WARNING, "the broker's process is not visible")
 
     def test_a_cgroup_that_gives_little_memory(self):

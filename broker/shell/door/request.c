@@ -318,7 +318,8 @@ static const char *check_attach(const Tarry__Attach *attach) {
 }
 
 static const char *check_unsubscribe(const Tarry__Unsubscribe *unsubscribe) {
-    return unsubscribe->n_seen <= LEASES_MAX ? NULL : "seen has more tasks than can be in flight";
+    return unsubscribe->n_seen <= LEASES_MAX ? NULL
+                                             : "unsubscribe: the field `seen` has more tasks than can be in flight";
 }
 
 static const char *check_list(const Tarry__List *list) {
@@ -400,7 +401,8 @@ static const char *check_follow(const Tarry__Follow *follow) {
     struct listen_address address;
     const char *problem;
     if (!listen_parse_peer(follow->url, &address, &problem)) return "url is not the address of a broker";
-    if (follow->end < LOG_POSITION_FIRST || follow->end % FRAME_ALIGN != 0) return "end is not the end of a frame";
+    if (follow->end < LOG_POSITION_FIRST || follow->end % FRAME_ALIGN != 0)
+        return "follow: the field `end` is not a position at which a frame of the log ends";
     return NULL;
 }
 

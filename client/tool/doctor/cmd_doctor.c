@@ -146,7 +146,8 @@ static bool look_at_lock(struct findings *findings, const char *directory) {
         .l_whence = SEEK_SET};
     bool is_free = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
     close(fd);
-    finding_add(findings, FOUND_FINE, "lock", NULL, is_free ? "no broker runs on it" : "a broker runs on it");
+    finding_add(findings, FOUND_FINE, "lock", NULL,
+                is_free ? "no broker uses the data directory" : "a broker uses the data directory");
     return !is_free;
 }
 

@@ -354,8 +354,8 @@ static int option_files(struct evidence *evidence, const struct args *args) {
     for (size_t i = 0; i < args->many_count && status == 0; i++)
         if (strcmp(args->many[i].option, "heads") == 0) status = option_file(evidence, args, args->many[i].value);
     if (status == 0 && evidence->file_count > 1 && evidence->key_count == 0)
-        return tool_usage(args, "--heads needs --key with the public key of each node, because only a checked "
-                                "signature makes a head a proof");
+        return tool_usage(args, "--heads needs --key with the public key of each node, because a head "
+                                "proves something only if its signature was checked");
     return status;
 }
 
@@ -372,7 +372,8 @@ static int evidence_options(struct evidence *evidence, const struct args *args) 
     evidence->pruned = args_has(args, "pruned");
     if (status != 0 || text == NULL) return status;
     if (evidence->key_count == 0)
-        return tool_usage(args, "--head needs --key, because only a checked signature makes a head a proof");
+        return tool_usage(args,
+                          "--head needs --key, because a head proves something only if its signature was checked");
     if (!head_parse(text, &evidence->elsewhere))
         return tool_usage(args, "--head: this is not a complete head; 'tarry heads DIR --last' prints one");
     size_t which = evidence_signer_of(evidence, &evidence->elsewhere);
