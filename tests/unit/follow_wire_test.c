@@ -83,7 +83,7 @@ static void where_two_logs_parted_is_found_as_long_as_it_is_there(void **state) 
 
 /* Makes two logs in which both nodes led the same epoch: `common` equal frames, and then different ones. `goes_on`: the
  * leader also has a frame of a later epoch. Returns whether the follower notices the difference at the position to
- * which it is told to cut its log. */
+ * which the leader asks it to cut its log. */
 static bool lead_twice(struct two *two, size_t common, size_t leaders, size_t followers, bool goes_on,
                        struct pair_event *out) {
     uint32_t epochs[FOLLOW_EPOCHS_MAX];

@@ -236,7 +236,7 @@ static void what_is_committed_is_told_once_the_core_leads(void **state) {
     assert_int_equal(fx->half.told, END);
 }
 
-/* Simulates a disk that hangs for `ms`. The leader checks the disk as often as its timer says. */
+/* Simulates a disk that hangs for `ms`. The leader checks the disk each time its timer fires. */
 static void disk_hangs_for(struct fx *fx, uint64_t ms) {
     fx->half.disk = (struct hung_disk){0};
     leader_half_look_at_disk(&fx->half, 1000 * MS, 1001 * MS);

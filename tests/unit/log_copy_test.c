@@ -263,7 +263,7 @@ static void the_last_common_epoch_tells_where_to_look(void **state) { /* R8, F-2
     common(leader, EPOCHS(4096, 4400, {1, 4096}), 4400);
     common(leader, none, 4096);
     common(none, none, 4096);
-    /* The logs never had anything in common, or what they had is retired. */
+    /* The logs never had a frame in common, or their common frames are retired. */
     common(EPOCHS(6000, 9000, {5, 6000}), EPOCHS(4096, 8000, {3, 4096}), 6000);
     common(EPOCHS(9000, 9900, {5, 9000}), EPOCHS(4096, 8000, {3, 4096}), 8000);
     /* Only the beginning of the last common epoch is still in the log. */

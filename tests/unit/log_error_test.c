@@ -1,7 +1,7 @@
 /* log_error_test.c: for every n, the n-th call of the disk or of the allocator fails while the log opens, rolls, is
- * read and retired (F-4, F-5, F-11); and segment headers that are invalid. The caller gets the error, or everything is
- * correct; what was durable is still there afterwards. Uses the model disk with a layer that counts every call, and the
- * linker's --wrap for allocations. */
+ * read and retired (F-4, F-5, F-11); and segment headers that are invalid. The caller gets the error, or the
+ * result is correct; durable frames are still there afterwards. Uses the model disk with a layer that counts every
+ * call, and the linker's --wrap for allocations. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
