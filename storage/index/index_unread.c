@@ -1,7 +1,10 @@
-/* index_unread.c: filters and fences that index_open left on disk (options.filters_later). They are the only data read
- * at an opening that grows with the number of pending tasks: 1.5 to 2 bytes per key, and a page fault per 4 KiB. Until
- * a run's filter is in memory, a lookup reads one or two pages of it from disk, which is slower but exact. Then
- * `is_read` is set and stays set. A new run has its filter in memory. A run that was merged meanwhile is not read. */
+/* index_unread.c: reads the filters and fences of runs after index_open, if options.filters_later is set. A run is a
+ * sorted set of keys in the index; its filter and fences help a lookup to find a key.
+ *
+ * Reason: filters and fences are the only data read at an opening that grows with the number of pending tasks: 1.5 to 2
+ * bytes per key, and a page fault per 4 KiB. Until a run's filter is in memory, a lookup reads one or two LMDB pages of
+ * the filter, which is slower but exact. When a run's filter and fences are in memory, the run's `is_read` is set and
+ * stays set. A new run has its filter in memory. A run that was merged meanwhile is not read. */
 #include "bytes.h"
 #include "index_parts.h"
 
@@ -71,7 +74,7 @@ static int foretell(struct index *index, MDB_txn *txn, const struct run *run, en
     while (error == 0 && ++got < count) error = db_cursor_get(cursor, &key, &found[got], MDB_NEXT);
     mdb_cursor_close(cursor);
     db_will_need(found, got);
-    return error == MDB_NOTFOUND ? 0 : error; /* MDB_NOTFOUND is no error here: a later read reports missing chunks */
+    return error == MDB_NOTFOUND ? 0 : error; /* ignore missing chunks here, because part_get reports them later */
 }
 
 /* Reads the chunks from number *at to `all`, and advances *at. */

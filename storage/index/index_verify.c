@@ -1,11 +1,11 @@
 /* index_verify.c: recomputes all derived data from the rows of an index that is not in use, and compares it.
  *
- * It makes five passes over one snapshot:
- *   rows      checksums, digest, counts, ranges, contents
- *   slots     every waiting row has an entry
- *   keys      every row with a key is in the tail or in exactly one run, in order, and its fence and filter admit it
- *   held      leases and dead letters
- *   calendar  every task with a due time is in it
+ * Verification makes five passes over one snapshot of the index, each with these checks:
+ *   1. Rows: the checksums, the digest, the counts, the ranges and the contents are correct.
+ *   2. Slots of the timing wheel: every waiting row has an entry in a slot.
+ *   3. Keys: every row with a key is in the tail or in exactly one run, in order; the run's fence and filter admit it.
+ *   4. Held tasks: the tables of leases and of dead letters are correct.
+ *   5. Calendar: the calendar counts every task with a due time.
  * Keys and the calendar are compared as sums over their entries, so no pass needs random access. */
 #include "index_calendar.h"
 
@@ -25,9 +25,9 @@ struct verify {
     uint64_t keys_sum, keys;
     struct calendar_state calendar; /* state of the calendar; invalid if the index has no calendar */
     uint64_t calendar_sums[CALENDAR_LEVELS], calendar_all_sums[CALENDAR_LEVELS];
-    uint64_t **marks; /* for each entry of the table of ranges: a bitmap of the ids to which a slot entry leads */
+    uint64_t **marks; /* one bitmap per entry of the table of ranges; a set bit: an entry in a slot has this task id */
     uint64_t marked;
-    uint64_t known_run; /* run to which the last chunk belonged */
+    uint64_t known_run; /* number of the run to which the previous chunk belonged */
     uint64_t producer;  /* producer to which the last result belonged */
     uint64_t results;   /* number of results of `producer` so far */
     char *message;
@@ -85,7 +85,7 @@ static int verify_blob(struct verify *verify, const struct row *row) {
     bool is_erased = error == 1 || (error == 0 && content_is_erased(content, data.mv_size));
     free(content);
     if (is_erased) {
-        verify->found.erased_task = row->id; /* this index shows a moment before the redaction of the content */
+        verify->found.erased_task = row->id; /* the index is older than the redaction that erased this content */
         return complain(verify, "index: the content of task %llu has been erased", (unsigned long long)row->id);
     }
     if (error >= 0 && !is_whole) {
@@ -119,7 +119,8 @@ static void count_waiting(struct verify *verify, const struct row *row) {
 static int verify_calendar(struct verify *verify, const MDB_val *key, const MDB_val *data) {
     struct calendar_key at;
     uint64_t cells[CALENDAR_CELLS], total;
-    if (key->mv_size != CALENDAR_KEY_SIZE) return 0; /* this entry is the calendar's state, which was read first */
+    if (key->mv_size != CALENDAR_KEY_SIZE)
+        return 0; /* this entry is the calendar's state, not a chunk of the calendar */
     if (!calendar_key_decode(key, &at) || calendar_unpack(data, cells, &total) != 0)
         return complain(verify, "index: a chunk of the calendar is malformed");
     uint64_t *sum = at.line == CALENDAR_ALL ? verify->calendar_all_sums : verify->calendar_sums;
@@ -300,8 +301,8 @@ static int verify_producer(struct verify *verify, const MDB_val *key, const MDB_
     return 0;
 }
 
-/* Checks a result. A start refuses results without a producer, and more results than a producer may have (ONCE-1). They
- * are sorted by producer. */
+/* Checks a result. Results are sorted by producer. Every result must have a producer, and no producer may have too many
+ * results, because the broker refuses to start with such an index (ONCE-1). */
 static int verify_result(struct verify *verify, const MDB_val *key, const MDB_val *data) {
     if (key->mv_size != 16) return complain(verify, "index: a result is malformed");
     uint64_t producer = get_be64(key->mv_data);

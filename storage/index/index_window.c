@@ -1,8 +1,9 @@
-/* index_window.c: the near window of a line.
+/* index_window.c: reads a line's near window: the soonest waiting tasks of one queue, time base and priority.
  *
- * A window reads the slots of the plan, selects the soonest entries, and checks each against its row. Entries that it
- * does not return are kept for the line's next windows (index_read_ahead.c). Only the index thread calls it, so ranges
- * in memory agree with the disk. */
+ * A plan (index_select.h) lists the slots of the timing wheel that may have these tasks. A window reads those slots,
+ * selects the soonest entries, and checks each entry against its row. Entries that the window does not return are kept
+ * for the line's next windows (index_read_ahead.c). Only the index thread calls index_window, so the ranges in memory
+ * agree with the disk. */
 #include "index_select.h"
 
 #include <assert.h>
@@ -27,7 +28,8 @@ struct rows_reader {
     MDB_txn *txn;
     MDB_cursor *rows;
     MDB_cursor *leased;
-    uint64_t next_leased; /* lowest id of a leased task at or above the last id read; UINT64_MAX: no such task */
+    uint64_t
+        next_leased; /* id of the next leased task, at or above the id of the row read last; UINT64_MAX: no such task */
 };
 
 static int find_leased(struct rows_reader *reader, uint64_t id) {
@@ -65,7 +67,8 @@ static int reader_get(struct rows_reader *reader, uint64_t id, struct row *out, 
 
 /* ---- rows of a read-ahead */
 
-/* Reads the row of the entry `place`, whose task may have ended or moved. */
+/* Reads the row of the task that `read_ahead->pairs.items[place]` names. The task may have ended or moved since the
+ * slot was written. */
 static int read_row(struct rows_reader *reader, struct read_ahead *read_ahead, size_t place) {
     const struct pair pair = read_ahead->pairs.items[place];
     struct row row;
@@ -130,8 +133,8 @@ static int read_further(struct index *index, MDB_txn *txn, const struct ask *ask
     return read_rows(index, txn, read_ahead, read_ahead->next, to, read_ahead_room(index, read_ahead));
 }
 
-/* Returns the index behind the last entry that the window returns. `*out_through`: the window is complete up to this
- * point. */
+/* Returns the index behind the last entry that the window returns. The window is complete up to the due time and id
+ * `*out_through`. */
 static size_t window_end(const struct read_ahead *read_ahead, const struct ask *ask, struct due *out_through) {
     const struct pair *pairs = read_ahead->pairs.items;
     const uint64_t horizon_ms = read_ahead->horizon_ms;
@@ -184,8 +187,9 @@ static int window_give(struct index *index, MDB_txn *txn, const struct ask *ask,
     int error = read_further(index, txn, ask, read_ahead);
     if (error != 0) return error;
     const size_t end = window_end(read_ahead, ask, &through), kept = read_ahead->rows.count;
-    error = read_rows(index, txn, read_ahead, read_ahead->next, end,
-                      SIZE_MAX); /* also reads rows that a commit changed, or that did not fit before */
+    error =
+        read_rows(index, txn, read_ahead, read_ahead->next, end,
+                  SIZE_MAX); /* reads rows that a commit changed, and rows for which the last read-ahead had no room */
     if (error == 0) error = give_rows(read_ahead, end, arena, &rows);
     read_ahead->rows.count = kept;
     if (error != 0) return error;
@@ -234,7 +238,7 @@ int index_window(struct index *index, const struct line *line, struct due after,
     const struct ask ask = {line, after, until_ms, count_max};
     uint64_t from_ms = after.due_ms;
     if (after.id == UINT64_MAX && from_ms < UINT64_MAX)
-        from_ms++; /* no entry of this millisecond is left, so start at the next millisecond */
+        from_ms++; /* `after` is behind the last possible id of its millisecond, so start at the next millisecond */
     MDB_txn *txn;
     int error = db_read(&index->db, &txn);
     if (error != 0) return error;
@@ -244,7 +248,8 @@ int index_window(struct index *index, const struct line *line, struct due after,
         error = -ENOMEM;
     else if (read_ahead == NULL)
         error = plan_make(index, txn, line, from_ms, until_ms, plan);
-    /* A read-only index cannot cascade, so it reads large slots as a whole every time. */
+    /* A read-only index cannot cascade (move a large slot's entries to finer slots), so each window reads large slots
+     * as a whole. */
     bool again = error == 0 && read_ahead == NULL && plan->upper > WINDOW_READ_MAX && !index->options.read_only;
     if (error == 0 && read_ahead != NULL)
         error = window_give(index, txn, &ask, read_ahead, arena, out, out_through);

@@ -1,8 +1,11 @@
 /* keyring.c: see keyring.h.
- * An update replaces the file in these steps. After a kill -9 at any step there is one complete keyring, and the next
- * start finds and overwrites the old one:
- *   1. keyring.new written, synced              3. keyring.new renamed to keyring, directory synced
- *   2. keyring linked as keyring.old, synced    4. keyring.old overwritten with zeros, synced, unlinked, synced */
+ *
+ * An update replaces the file in four steps. A kill -9 at any step leaves a complete keyring, and the next start
+ * overwrites a remaining old keyring.
+ *   1. Write the new nodes to keyring.new; sync the file.
+ *   2. Link keyring as keyring.old; sync the directory.
+ *   3. Rename keyring.new to keyring; sync the directory.
+ *   4. Overwrite keyring.old with zeros, sync it, unlink it, and sync the directory. */
 #include "keyring.h"
 
 #include <errno.h>
@@ -27,7 +30,7 @@
 #define LEAF_DEPTH 64u
 #define PATH_SIZE 4096u
 #define FILE_SIZE_MAX (1ll << 32)
-#define SPAN_DEPTH 56u /* a span: the 256 ids below one cached key */
+#define SPAN_DEPTH 56u /* depth of a cached key; a span is the 256 ids whose keys derive from one cached key */
 #ifndef INDEX_TINY
 #define SPANS (1u << 17)
 #else
@@ -47,7 +50,7 @@ struct node { /* a key that covers all ids with the same first `depth` bits */
 struct way {
     uint8_t key[LEAF_DEPTH + 1][crypto_kdf_KEYBYTES];
     uint64_t id;
-    uint32_t top; /* depth of the path's first key; above LEAF_DEPTH: no cached path */
+    uint32_t top; /* depth of the first cached key on the path to `id`; above LEAF_DEPTH: no cached path */
 };
 
 struct span_key {
@@ -111,7 +114,7 @@ static void keys_forget(struct keyring *keyring) {
     if (keyring->spans != NULL) sodium_memzero(keyring->spans, SPANS * sizeof *keyring->spans);
 }
 
-/* Derives the key at depth `bottom` on the path to the id, from `key` at depth `top`. */
+/* Derives the key at depth `bottom` on the path from the root to `id`. `key` is the key at depth `top` on that path. */
 static const uint8_t *way_down(struct way *way, const uint8_t key[crypto_kdf_KEYBYTES], uint32_t top, uint32_t bottom,
                                uint64_t id) {
     uint64_t other = id ^ way->id;
@@ -344,8 +347,8 @@ static int compare_nodes(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-/* Destroys the key of the id below nodes[i]: replaces nodes[i] by the nodes beside the path from it to the id. The
- * caller has reserved the space. */
+/* Destroys the key of `id`, which derives from nodes[i]. Replaces nodes[i] by the siblings of all nodes on the path
+ * from nodes[i] to `id`. The caller has reserved the space. */
 static void puncture(struct node *nodes, size_t *count, size_t i, uint64_t id) {
     struct node at = nodes[i];
     nodes[i] = nodes[--*count];
@@ -363,7 +366,7 @@ static void puncture(struct node *nodes, size_t *count, size_t i, uint64_t id) {
     qsort(nodes, *count, sizeof *nodes, compare_nodes);
 }
 
-/* Replaces the keyring's file by one with these nodes. */
+/* Replaces the keyring's file by one that contains `nodes`. */
 static int replace(struct keyring *keyring, const struct node *nodes, size_t count) {
     char path[PATH_SIZE] = "", path_new[PATH_SIZE] = "", path_old[PATH_SIZE] = "";
     int error = path_of(keyring->directory, "", path);

@@ -1,16 +1,22 @@
 /* keyring.h: an encryption key per task; each key can be destroyed alone.
  *
  * Contents that move into LMDB are encrypted with their task's key. Reason: LMDB leaves stale copies of deleted data in
- * free pages and in the slack of other pages, and they cannot be found. Without the key the copies are unreadable. The
- * keyring is one small file. An update replaces the whole file and overwrites the old one.
+ * free pages and in the slack of other pages, and nobody can find these copies. Without the key the copies are
+ * unreadable. The keyring is one small file. An update replaces the whole file and overwrites the old one.
  *
- *                       ·  (destroyed)              A key is derived from the root along the 64 bits of the id
- *                     /   \                         (BLAKE2b, crypto_kdf). To destroy a key, the file keeps the nodes
- *                   ▣       ·                       beside its path and drops those on it: a reader of the file can
- *                         /   \                     derive every other key, but never this one.
- *                       ·       ▣                   Goldreich, Goldwasser, Micali, "How to construct random functions"
- *                      / \                          (1986); punctured as in Boneh, Waters (2013).
- *                     ▣   x ◀─ id
+ * A task's key is derived from the root of a binary tree along the 64 bits of the id (BLAKE2b, crypto_kdf). To destroy
+ * the key x, the file drops the nodes on the path to x (·), and keeps the nodes beside the path (▣). A reader of the
+ * file can derive every other key, but never x.
+ *
+ *                       ·
+ *                     /   \
+ *                   ▣       ·
+ *                         /   \
+ *                       ·       ▣
+ *                      / \
+ *                     ▣   x
+ *
+ * Goldreich, Goldwasser, Micali, "How to construct random functions" (1986); punctured as in Boneh, Waters (2013).
  * A destroyed key costs at most 64 nodes of 48 bytes; keys of neighbouring ids share most nodes.
  * File: DIR/index/keyring (FORMAT.md). Any thread, but only one thread may destroy keys at a time. */
 #ifndef TARRY_STORAGE_KEYRING_H

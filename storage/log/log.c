@@ -59,7 +59,7 @@ void log_close(struct log *log) {
     preparer_stop(log);
     for (size_t i = 0; i < log->segment_count; i++) {
         struct segment *segment = log->segments[i];
-        /* Ignore the error: all data that counts was synced before. */
+        /* Ignore the error: acknowledged frames were synced before. */
         if (segment->handle >= 0) (void)log->disk->close(log->disk->context, segment->handle);
         free(segment);
     }

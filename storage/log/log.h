@@ -1,13 +1,16 @@
 /* log.h: the segment log: a durable, ordered record of all events (LOG-1, LOG-4, LOG-5).
  *
- * Files: DIR/log/<base position, 16 hex digits>.seg. A segment file is preallocated and zero-filled under a temporary
- * name, synced and renamed, and its directory is synced, before a frame in it counts (F-6). A frame never spans
- * segments. A segment file has a 4096-byte header and then frames, one after another. The header has magic, format
- * version, base position, capacity, cluster id, and the chain hash, epoch and times before the first frame, and a
- * checksum (FORMAT.md). File offset = 4096 + (position - base). All frames below a segment's base were durable before
- * the segment got its name, so only the last segment can have a torn tail.
+ * Files: DIR/log/<base position, 16 hex digits>.seg. A segment file has a 4096-byte header and then frames, one after
+ * another. A frame never spans segments. File offset = 4096 + (position - base). The header (FORMAT.md) has magic,
+ * format version, base position, capacity, cluster id and a checksum. It also has the chain hash, epoch and times of
+ * the last frame before the segment.
+ *
+ * A new segment file is filled with zeros under a temporary name, synced and renamed, and its directory is synced. Only
+ * then may the log acknowledge a frame in it (F-6). All earlier frames are durable before a segment gets its name. So
+ * only the last segment can have a torn tail.
  *
  * Threads: one *writer* calls append, write, sync and retire; any number of readers use log_read and cursors meanwhile.
+ *
  * Errors: 0: success; negative errno or LOG_… (storage_codes.h): fatal. After a failed write or sync the log is
  * poisoned: every later append, write and sync returns the same error (LOG-4). */
 #ifndef TARRY_STORAGE_LOG_H
@@ -28,8 +31,8 @@ struct log_options {
     const struct disk *disk;
     uint64_t segment_size; /* preallocated bytes of frames per segment; a larger frame gets a larger segment */
     uint8_t cluster[16];   /* cluster id; every segment header must have the same */
-    uint64_t durable_min;  /* the index knows that the log was durable up to here; log_open fails rather than cut below
-                              it (F-7, F-9) */
+    uint64_t durable_min;  /* position up to which the log is known to be durable, from the index; log_open fails if the
+                              log ends below it (F-7, F-9) */
     bool read_only;        /* for tarry verify: the log is not changed in any way */
     /* True: a background thread makes the next segment, so a roll does not stall a commit; false: the writer makes it
      * (for simulators without threads). */
@@ -41,17 +44,17 @@ struct log_recovery {
     uint64_t start;                  /* position of the oldest frame; LOG_POSITION_FIRST for a new log */
     uint64_t end;                    /* position of the next frame */
     uint8_t chain[FRAME_CHAIN_SIZE]; /* chain hash at `end` */
-    uint32_t epoch; /* epoch of the last frame; 0: no frame; the following times are also those of the last frame */
+    uint32_t epoch; /* epoch of the last frame; 0: no frame; `steady_ns` and `wall_ns` are the last frame's times */
     uint64_t steady_ns;
     uint64_t wall_ns;
     uint64_t cut_bytes; /* bytes of the torn tail that was cut, or, with read_only, would be cut; 0: no torn tail */
     uint64_t cut_at;
     uint64_t segments;
     uint64_t last_commit; /* position of the last scanned frame with a body; 0: no such frame */
-    /* True: the log ends with a seal that covers all earlier frames, or with a new segment, which proves the same. */
+    /* True: the log ends with a seal or with a new segment. Both prove that all earlier frames were durable. */
     bool sealed;
-    /* The frame before the oldest segment, and the base of that frame's segment, from the oldest segment's header; 0:
-     * there was no earlier frame. */
+    /* Base of the segment before the oldest one; 0: the oldest segment is the log's first. The next three fields
+     * describe the last frame of that earlier segment. All four come from the oldest segment's header. */
     uint64_t start_segment;
     uint64_t start_steady_ns;
     uint64_t start_wall_ns;
@@ -76,7 +79,8 @@ void log_close(struct log *log); /* closes the log without a sync; NULL is allow
 struct log_origin {
     uint64_t position;      /* position at which the new log starts */
     uint64_t previous_base; /* base of the previous segment in the original log; not 0 */
-    uint32_t epoch; /* epoch of the frame before `position`; the times and the chain are also those of this frame */
+    uint32_t epoch; /* epoch of the last frame before `position`; `steady_ns`, `wall_ns` and `chain` are that frame's
+                       values */
     uint64_t steady_ns;
     uint64_t wall_ns;
     uint8_t chain[FRAME_CHAIN_SIZE];
@@ -104,12 +108,14 @@ struct log_frame {
     size_t piece_count;
 };
 
-/* Encodes the frame into the write buffer, with checksums, chain hash and synced_to = log_durable(). Copies the
- * caller's data. May create a segment (I/O). */
+/* Encodes the frame into the write buffer, with checksums and chain hash. Sets the frame's `synced_to` (the position up
+ * to which the log is durable) to log_durable(), or to the lower limit of log_claim. Copies the caller's data. May
+ * create a segment (I/O). */
 int log_append(struct log *log, const struct log_frame *frame);
-/* Limits the `synced_to` of later frames to `position`; UINT64_MAX: no limit. A leader whose replies require both nodes
- * passes the position that is durable on both. Reason: a follower syncs up to a frame's `synced_to` before it writes
- * the frame (log_copy.h), so it then need not sync before it answers. Any thread. */
+/* Limits the `synced_to` of later frames to `position`; UINT64_MAX: no limit. Any thread. A leader whose replies
+ * require both nodes passes the position that is durable on both nodes. Reason: a follower first syncs its log up to a
+ * frame's `synced_to`, then writes the frame (log_copy.h). With the limit this sync has nothing to do, so the follower
+ * answers sooner. */
 void log_claim(struct log *log, uint64_t position);
 /* Writes all appended frames to the file, without sync. Readers can see them afterwards. */
 int log_write(struct log *log);
@@ -144,10 +150,12 @@ struct log_stats {
     int prepare_error; /* error of the last attempt to make the next segment, repeated every 200 ms; 0: no error */
 };
 void log_stats(const struct log *log, struct log_stats *out); /* any thread */
-/* Checks whether `size` bytes of frames from `from` on (at least log_end) fit into the existing files (F-4). If not,
- * requests the next segment. Never waits for the disk. 0: they fit; -EINPROGRESS: the next segment is not ready yet;
- * -EAGAIN: one more segment is not enough; another error: making the segment failed and is retried every 200 ms. The
- * caller adds the space that a frame leaves unused when it moves to the next segment. Any thread. */
+/* Checks whether `size` bytes of frames at position `from` (at least log_end) fit into the existing files (F-4). If
+ * not, requests the next segment. Never waits for the disk. Any thread. The caller includes in `size` the space that
+ * stays unused at the end of a segment.
+ *
+ * Returns 0: they fit; -EINPROGRESS: the next segment is not ready yet; -EAGAIN: one more segment is not enough;
+ * another error: making the segment failed and is retried every 200 ms. */
 int log_fits(struct log *log, uint64_t from, uint64_t size);
 
 struct log_segment {

@@ -26,7 +26,8 @@ void block_attach(struct block *block, int handle, uint64_t base) {
 
 /* Allocates at least `size` bytes, and discards the buffer's content. */
 static int block_reserve(struct block *block, size_t size) {
-    /* Allocate only what the remaining bytes need, and free a large frame's memory when normal frames follow. */
+    /* Allocate no more than `size` needs. Shrink a buffer above four times LOG_BLOCK_SIZE, which one large frame
+     * needed. */
     size_t wanted = SEGMENT_HEADER_SIZE;
     while (wanted < size && wanted < LOG_BLOCK_SIZE) wanted *= 2;
     if (wanted < size) wanted = size;

@@ -2,10 +2,13 @@
  *
  * *Rule:* log_copy takes all of the bytes, if they are whole frames that continue this log, or none. *Reason:* the
  * bytes come from the network, and the log is the source of truth. *Consequence:* the copy has the same frames as the
- * original; only its segment boundaries may differ. *Rule:* log_copy writes a frame only when this log is durable up to
- * the frame's `synced_to`. *Reason:* recovery takes `synced_to` as proof that missing earlier frames were lost (LOG-5).
- * *Consequence:* a copy survives a kill at any moment, like any log. *Rule:* a node that copies a log writes no frames
- * of its own, not even seals. */
+ * original; only its segment boundaries may differ.
+ *
+ * *Rule:* log_copy writes a frame only when this log is durable up to the frame's `synced_to`. *Reason:* `synced_to`
+ * says that all frames below that position are durable. If one of them is missing, recovery reports damage (LOG-5).
+ * *Consequence:* a copy survives a kill at any moment, like any log.
+ *
+ * *Rule:* a node that copies a log writes no frames of its own, not even seals. */
 #ifndef TARRY_STORAGE_LOG_COPY_H
 #define TARRY_STORAGE_LOG_COPY_H
 

@@ -11,7 +11,7 @@
 struct log_cursor {
     struct log *log;
     uint64_t position;
-    uint64_t cuts; /* value of log->cuts when the buffer was read */
+    uint64_t cuts; /* the log's number of cuts (`log->cuts`) when the buffer was read */
     bool with_blobs;
     struct block block;
 };
@@ -71,7 +71,8 @@ int log_cursor_next(struct log_cursor *cursor, uint64_t limit, struct log_view *
     uint64_t end;
     int result = segment_hold(cursor->log, cursor->position, &segment, &end);
     if (result < 0) return result;
-    /* The buffer stays valid across calls, because written frames change only when the log is cut. */
+    /* The buffer stays valid across calls until a cut removes frames from the log's end, because only a cut changes
+     * written frames. */
     uint64_t cuts = atomic_load_explicit(&cursor->log->cuts, memory_order_acquire);
     bool is_other = cursor->block.handle != segment->handle || cursor->block.base != segment->base;
     if (is_other || cursor->cuts != cuts) block_attach(&cursor->block, segment->handle, segment->base);
@@ -79,7 +80,7 @@ int log_cursor_next(struct log_cursor *cursor, uint64_t limit, struct log_view *
     pthread_rwlock_rdlock(&cursor->log->erasing);
     result = read_frame(cursor, end, limit, out);
     if (result == LOG_DAMAGED && cursor->with_blobs) {
-        /* Read again: the buffer may have a header from before an erasure and contents from after it. */
+        /* An erasure may have run between the reads of the frame's header and of its contents. Read the frame again. */
         block_attach(&cursor->block, segment->handle, segment->base);
         result = read_frame(cursor, end, limit, out);
     }

@@ -1,12 +1,15 @@
 /* log_erase.c: overwrites redacted contents with zeros in place.
  *
- *   1. set the flag of every frame concerned: one byte, so it cannot be torn; header_sum does not cover it
- *   2. sync        3. write zeros over the contents        4. sync
+ *   1. Set the erased flag in the header of every frame with such a content. The flag is one byte, so it cannot be
+ * torn.
+ *   2. Sync.
+ *   3. Write zeros over the contents.
+ *   4. Sync.
  *
- * After a kill -9 or a power cut between two steps, the flag says that contents may be missing before one is. The chain
- * covers neither flag nor contents, only their salted hashes. The caller repeats all steps after a crash, because the
- * index keeps a redaction until it is carried out. The erasure opens its own descriptor, because readers' descriptors
- * are read-only. */
+ * The flag is durable before any content is overwritten. So after a kill -9 or a power cut, a frame with a missing
+ * content always has the flag. `header_sum` does not cover the flag. The chain hash covers neither flag nor contents,
+ * only the contents' salted hashes. The index keeps a redaction until its erasure is complete, so the caller repeats
+ * all steps after a crash. The erasure opens its own descriptor, because readers' descriptors are read-only. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +40,7 @@ static int check_content(const struct erasure *erasure, const struct log_content
 }
 
 static int set_flags(const struct erasure *erasure, const struct log_content *contents, size_t count) {
-    static const uint8_t erased = FRAME_FLAG_ERASED; /* the flag that is set; no other flag is defined */
+    static const uint8_t erased = FRAME_FLAG_ERASED; /* the only defined frame flag */
     const struct disk *disk = erasure->disk;
     int result = 0;
     for (size_t i = 0; i < count && result == 0; i++) {

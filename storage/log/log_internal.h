@@ -1,11 +1,12 @@
 /* log_internal.h: declarations that the files of storage/log share; only archive_internal.h also includes it.
  *
- * Two threads and any number of readers use struct log. Its fields have one of these kinds:
- *   mutex    protected by the mutex, which is held for a few instructions and never while a file is opened or read
- *   writer   used by the one thread that appends; also by log_open and log_close
- *   atomic   stored with release after the data that it announces is in place, loaded with acquire
+ * Two threads and any number of readers use struct log. Each of its fields has one of these kinds:
+ *   - mutex: the mutex protects the field. A thread holds the mutex for a few instructions, and never while it opens or
+ *     reads a file.
+ *   - writer: only the thread that appends uses the field, and also log_open and log_close.
+ *   - atomic: the writer first writes the data, then stores the field with release; readers load it with acquire.
  * A reader holds a segment (`users`) while it reads. The thread that drops the last hold of a retired segment closes
- * its descriptor, so a read never races a close. */
+ * its descriptor, so no thread closes a descriptor during a read. */
 #ifndef TARRY_STORAGE_LOG_INTERNAL_H
 #define TARRY_STORAGE_LOG_INTERNAL_H
 
@@ -32,7 +33,7 @@ struct segment_header {
     uint64_t capacity; /* bytes of frames that the file has room for */
     uint8_t cluster[16];
     uint64_t previous_base; /* base of the previous segment; 0: this is the first segment of the log */
-    /* Epoch of the last frame before `base`; 0: no frame; the times and the chain are also those of this frame. */
+    /* epoch of the last frame before `base`; 0: no frame; `steady_ns`, `wall_ns` and `chain` are that frame's values */
     uint32_t epoch;
     uint64_t steady_ns;
     uint64_t wall_ns;
@@ -42,7 +43,7 @@ struct segment_header {
 struct segment {
     uint64_t base;
     uint64_t capacity;
-    uint64_t end;     /* end of the segment's last frame; invalid for the current segment, which ends at log->written */
+    uint64_t end; /* end of the segment's last frame; invalid for the current segment, whose end is `log->written` */
     uint64_t wall_ns; /* wall time of the segment's last frame; invalid for the current segment */
     int handle;       /* descriptor of the segment's file; negative: the file is not open */
     uint32_t users;   /* number of holds on the segment; the writer holds the current segment */
@@ -89,7 +90,7 @@ struct log {
     struct segment *current; /* segment that the writer uses; NULL if the log is read-only */
     int retire_error;
     uint32_t pins; /* number of pins; no segment is retired while it is above 0 */
-    /* Points that were recently found or served; position 0: the entry is unused. */
+    /* Cache of log points (chain hash, epoch and times at a position). An entry with position 0 is unused. */
     struct log_point points[LOG_POINTS_COUNT];
     size_t point_next;
     pthread_mutex_t erase_gate; /* held during an erasure, and while a pin is set */
@@ -100,12 +101,12 @@ struct log {
     uint64_t end;
     uint64_t previous_base; /* base of the segment before the current one */
     uint8_t chain[FRAME_CHAIN_SIZE];
-    uint32_t epoch; /* epoch of the last frame; the following times are also those of the last frame */
+    uint32_t epoch; /* epoch of the last frame; `steady_ns` and `wall_ns` are that frame's times */
     uint64_t steady_ns;
     uint64_t wall_ns;
-    uint64_t erased_end; /* end of the last copied frame with contents erased before the copy; 0: no such frame */
+    uint64_t erased_end; /* end of the last copied frame that arrived with erased contents; 0: no such frame */
     uint64_t mark;       /* position in DIR/log/durable; 0: no such file */
-    uint8_t *buffer;     /* frames from position `written` to position `end` */
+    uint8_t *buffer;     /* frames that are not written yet: from position `log->written` to position `log->end` */
     size_t buffer_used;
     size_t buffer_size;
 
@@ -121,7 +122,7 @@ extern const char segment_next_name[];  /* name of the next segment while it is 
 extern const char segment_large_name[]; /* name of a new segment for a frame that is larger than segment_size */
 extern const char segment_cut_name[];   /* name of a new segment that will replace a longer one after a cut */
 extern const char segment_suffix[];
-/* Parses a segment's file name with that suffix. False: not such a name. */
+/* Parses the name of a segment file that ends with `suffix`. Returns false if the name is not valid. */
 bool segment_name_decode(const char *name, const char *suffix, uint64_t *out_base);
 void segment_header_encode(const struct segment_header *header, uint8_t out[SEGMENT_HEADER_SIZE]);
 /* Decodes and checks a header. Returns NULL, or a phrase that says what is wrong. The caller checks the version. */
@@ -159,9 +160,9 @@ int preparer_start(struct log *log);
 void preparer_stop(struct log *log);
 /* Requests the next segment; never waits for the disk. */
 void preparer_want(struct log *log);
-/* Returns the handle of a file named segment_next_name; -1: not ready. The preparer does not use that name until
- * preparer_give_back, when the file may have another name. After that the preparer makes the next file at once, long
- * before it is needed. */
+/* Returns the handle of the prepared file segment_next_name; -1: not ready. The writer renames the file and calls
+ * preparer_give_back. Until that call, the preparer's thread does not use the name. After it, the thread makes the next
+ * file at once. */
 int preparer_take(struct log *log);
 void preparer_give_back(struct log *log);
 

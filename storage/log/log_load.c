@@ -81,8 +81,8 @@ static int list_names(struct recovery *recovery, struct names *names) {
         result = disk->list(disk->context, log->directory, names_take, names);
     }
     if (result < 0) return recovery_fail_io(recovery, result, "list", log->directory);
-    /* Sync before the first segment is made, because an earlier start may have made the directory and died before its
-     * sync. */
+    /* Sync the directory's parent before the first segment is made: an earlier start may have made the directory and
+     * died before that sync. */
     if (names->count == 0) return log->read_only ? 0 : sync_parent(recovery);
     qsort(names->bases, names->count, sizeof(*names->bases), compare_bases);
     return 0;

@@ -1,12 +1,16 @@
 /* log_mark.c: stores the log's durable position in DIR/log/durable (FORMAT.md has the bytes).
  *
- * A leader's log needs no such file, because its next frame or seal has the durable position (LOG-5). A log that copies
- * another writes no frames of its own, and may receive frames with erased contents. It needs the file:
- *   - for such a frame, before any frame after it is written (log_sync). Recovery trusts an erased flag in the last
- * segment only below the known durable position, because a torn write could look like an erasure;
- *   - at a clean stop, for the last frames that it has confirmed (log_mark).
- * *Rule:* the stored position is never beyond the durable one; a cut lowers it first. *Consequence:* a log that ends
- * below the stored position has lost frames. */
+ * A leader's log needs no such file, because the next frame or seal has the durable position (LOG-5). A log that copies
+ * another log writes no frames of its own, so it stores its durable position in this file in two cases.
+ *
+ * Case 1, log_sync: a copied frame arrived with erased contents. The position is stored before any later frame is
+ * written. Reason: in the last segment, recovery trusts an erased flag only below the known durable position, because a
+ * torn write could look like an erasure.
+ *
+ * Case 2, log_mark: a clean stop. The position covers the last frames that the follower has confirmed.
+ *
+ * *Rule:* the stored position is never beyond the durable position; a cut lowers the stored position first.
+ * *Consequence:* a log that ends below the stored position has lost frames. */
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -1,10 +1,12 @@
-/* log_prepare.c: a thread that makes the next segment. A roll then costs the writer two syncs, not the writing of a
- * whole file.
+/* log_prepare.c: a thread, the preparer, that makes the next segment ahead of time. A roll then costs the writer two
+ * syncs, not the writing of a whole file.
  *
- * In state WORKING only this thread uses next.tmp; in state TAKEN only the writer does; in other states no thread does.
- * Any thread may request a segment at any time (log_fits), but must not get the file that the writer is renaming. A
- * failure, such as a full disk, does not fail the log. log_stats shows it, and the thread retries after
- * PREPARE_AGAIN_MS. If the writer needs the segment before that, the writer makes it, and an error of that attempt
+ * The file next.tmp has one owner at a time: in state PREPARER_WORKING the preparer, which fills the file; in state
+ * PREPARER_TAKEN the writer, which renames the file; in other states no thread. Any thread may request a segment at any
+ * time (log_fits).
+ *
+ * A failure, such as a full disk, does not fail the log. log_stats shows the failure, and the preparer retries after
+ * PREPARE_AGAIN_MS. If the writer needs the segment sooner, the writer makes the segment, and an error of that attempt
  * fails the log. */
 #include <assert.h>
 #include <errno.h>
@@ -99,8 +101,8 @@ void preparer_want(struct log *log) {
 }
 
 int log_fits(struct log *log, uint64_t from, uint64_t size) {
-    /* Read the current segment first. If a prepared segment becomes current in between, the result is too low, never
-     * too high. */
+    /* Read the current segment before the preparer's state. If the prepared segment becomes current in between,
+     * log_fits counts too little space, never too much. */
     pthread_mutex_lock(&log->mutex);
     uint64_t end = log->current->base + log->current->capacity;
     pthread_mutex_unlock(&log->mutex);

@@ -1,16 +1,20 @@
 /* log_recover.c: finds the end of the log, and decides whether the bytes after it may be cut (LOG-5).
  *
  * Recovery reads frames from the beginning of the segment that holds `scan_from`. Let d be the position of the first
- * invalid frame. Then:
- *   - d is below the end of a segment with a successor: damage. The successor proves that all frames before it were
- *     durable.
- *   - A valid header lies after d, at its own position, with synced_to > d: damage. The frame at d was durable.
- *   - d is below the position that the caller knows to be durable: the log has lost its tail (F-7, F-9).
- *   - Otherwise: a torn tail. Recovery overwrites it with zeros, so a later recovery cannot find stale frames in it.
+ * invalid frame. The first of these cases that is true decides:
+ *   1. The segment has a successor. Result: damage, because a successor proves that all frames before it were durable.
+ *   2. A valid header lies after d, at its own position, with synced_to > d. Result: damage, because synced_to proves
+ *      that the frame at d was durable.
+ *   3. The caller knows that the log was durable beyond d. Result: the log has lost its tail (F-7, F-9).
+ *   4. Otherwise the bytes after d are a torn tail. Recovery overwrites them with zeros, so a later recovery cannot
+ * find stale frames in them.
+ *
  * If the sync of the zeros fails and the process restarts, the page cache may show zeros where the disk has stale
  * frames. Those frames are harmless: their chain does not continue a new frame's chain, and their synced_to is not
- * beyond their own position. Then recovery writes the kept frames again and syncs them. After SIGKILL they may be in
- * the page cache only (R6). After a failed fdatasync the cache may show them as clean although the disk lacks them
+ * beyond their own position.
+ *
+ * After case 4, recovery writes the kept frames again and syncs them, for two reasons. After SIGKILL they may be in the
+ * page cache only (R6). After a failed fdatasync the page cache may show them as clean although the disk lacks them
  * (F-5). */
 #include <assert.h>
 #include <errno.h>
@@ -31,13 +35,14 @@ struct scan {
     struct frame_header last;
     uint64_t synced_max; /* greatest synced_to of the segment's frames, or the segment's base */
     const char *problem; /* problem of the frame at `position`; NULL: the segment is full */
-    uint64_t erased_end; /* frames from here on have no erased content; their erased flag is invalid */
+    uint64_t erased_end; /* position from which on an erased flag is invalid, because contents are erased only below the
+                            known durable position */
     uint64_t torn_end;   /* end of the torn frame at `position` if its header is valid; otherwise `position` */
 };
 
 struct tail {            /* facts about the bytes after the last valid frame */
     uint64_t end;        /* position after the last non-zero byte; the log's end if all bytes are zero */
-    bool has_claim;      /* true: a frame at claim_at proves that the log was durable beyond its end */
+    bool has_claim;      /* true: a frame at `claim_at` proves that the log was durable beyond its last valid frame */
     uint64_t claim_at;   /* position of the frame that proves has_claim */
     uint64_t claim_sync; /* value of synced_to in the frame at claim_at */
 };
@@ -60,7 +65,8 @@ static int scan_frame(struct scan *scan, uint64_t end, struct frame_header *out)
     scan->torn_end = scan->position;
     int result = block_frame_header(&scan->block, scan->position, end, &header, &scan->problem);
     if (result != 0) return result;
-    /* Only absorbed frames are erased, so this is a torn write that looks like an erasure. */
+    /* Contents are erased only below the known durable position, so an erased flag above that position comes from a
+     * torn write. */
     scan->problem = "the frame says that a content was erased, but the index has not absorbed the frame";
     bool is_feigned = (header.flags & FRAME_FLAG_ERASED) != 0 && scan->position >= scan->erased_end;
     if (is_feigned) return BLOCK_WRONG;
@@ -69,7 +75,8 @@ static int scan_frame(struct scan *scan, uint64_t end, struct frame_header *out)
     const uint8_t *body, *blob;
     result = block_frame_content(&scan->block, &header, true, end, &body, &blob, &scan->problem);
     if (result != 0) return result;
-    /* The frame is complete but does not belong here, so the bytes inside it may be other frames. */
+    /* The frame is complete. If a check below fails, the frame is not the log's next frame, and the bytes inside it may
+     * be other frames: do not skip them. */
     uint64_t torn_end = scan->torn_end;
     scan->torn_end = scan->position;
     scan->problem = "the frame's epoch is older than that of the frame before it";
@@ -153,8 +160,8 @@ static int look_behind(struct scan *scan, const struct segment *segment, uint64_
         for (size_t i = 0; i < used && !tail.has_claim; i += FRAME_ALIGN) {
             /* This loop runs for every offset, so it checks the magic first. */
             if (get_u32(bytes + i) != FRAME_MAGIC) continue;
-            /* If the header at `damage_at` is valid, skip the bytes of that frame: a frame inside them is a client's
-             * payload. */
+            /* Skip the bytes of the torn frame if its header is valid, because a client's payload inside it may look
+             * like a frame. */
             struct frame_header header;
             if (position + i < scan->torn_end || size - i < FRAME_HEADER_SIZE) continue;
             if (!frame_header_decode(bytes + i, &header) || header.position != position + i) continue;
@@ -171,7 +178,8 @@ static int look_behind(struct scan *scan, const struct segment *segment, uint64_
     return 0;
 }
 
-/* Checks that a closed segment is complete, as its successor proves. */
+/* Checks that a closed segment is complete. The existence of the next segment proves that all frames of the closed one
+ * were durable. */
 static int judge_closed(struct scan *scan, const struct segment *segment, const struct segment_header *next) {
     struct recovery *recovery = scan->recovery;
     const struct log *log = recovery->log;

@@ -100,7 +100,8 @@ const char *segment_header_decode(const uint8_t in[SEGMENT_HEADER_SIZE], struct 
     };
     memcpy(header.cluster, in + AT_CLUSTER, sizeof(header.cluster));
     memcpy(header.chain, in + AT_CHAIN, FRAME_CHAIN_SIZE);
-    /* Check the other fields only in this version; the caller refuses other versions. */
+    /* Check the remaining fields only if the header has this program's version, because another version may lay them
+     * out differently. The caller refuses other versions. */
     if (header.version == FORMAT_VERSION) {
         if (get_u32(in + AT_HEADER_SIZE) != SEGMENT_HEADER_SIZE || get_u32(in + AT_RESERVED) != 0)
             return "has an invalid header";
@@ -190,7 +191,7 @@ static int segment_switch(struct log *log, const struct segment *segment) {
     }
     pthread_mutex_lock(&log->mutex);
     if (old->base == segment->base) {
-        /* The old segment had no frame, and its file was replaced, so it has no readers. */
+        /* The segment `old` had no frame, so no reader holds it. A larger file has replaced its file. */
         assert(old->users == 1);
         int handle = old->handle;
         *old = *segment;
@@ -206,7 +207,7 @@ static int segment_switch(struct log *log, const struct segment *segment) {
     if (result < 0) return result;
     pthread_mutex_lock(&log->mutex);
     log->current = log->segments[log->segment_count - 1];
-    log->handles_open++; /* counts the old segment's descriptor, which readers use from now on */
+    log->handles_open++; /* count the descriptor of `old`, because `old` is now a closed segment */
     old->used = ++log->holds;
     handles_trim(log, SEGMENT_HANDLES_MAX);
     pthread_mutex_unlock(&log->mutex);

@@ -10,7 +10,8 @@
 
 /* ---- cached points */
 
-/* Finds the cached point at `position`, or the last one before it from `from` on. False: no such point. */
+/* Finds the cached point with the highest position from `from` to `position`, both included. Returns false if the cache
+ * has no such point. */
 static bool points_find(struct log *log, uint64_t from, uint64_t position, struct log_point *out) {
     const struct log_point *best = NULL;
     pthread_mutex_lock(&log->mutex);
@@ -121,7 +122,7 @@ static int bytes_reserve(struct log_bytes *bytes, size_t size) {
     return 0;
 }
 
-/* Reads `size` bytes at `position`; no content among them is half erased. */
+/* Reads `size` bytes at `position`. Holds the read lock `erasing`, so no erasure runs during the read. */
 static int bytes_read(struct log *log, const struct segment *segment, uint64_t position, size_t size,
                       struct log_bytes *out) {
     int result = bytes_reserve(out, size);
@@ -176,7 +177,7 @@ static int serve(struct log *log, const struct segment *segment, uint64_t positi
         result = bytes_check(out, position, position + size, end, &wanted);
         if (result < 0) return result;
         if (out->frames > 0) return 0;
-        if (wanted <= size) return LOG_END; /* the first frame ends beyond the limit */
+        if (wanted <= size) return LOG_END; /* the first frame ends beyond the limit, so no frame can be served yet */
     }
 }
 
@@ -212,8 +213,8 @@ static int epochs_add(struct log_epochs *epochs, uint32_t epoch, uint64_t start)
     return 0;
 }
 
-/* Adds the epochs in a held segment. `last`: epoch at its end, from the next segment's header. The segment is not read
- * if its first epoch is also `last`. */
+/* Adds the epochs in a held segment. `last` is the epoch of the segment's last frame, from the next segment's header.
+ * If the first epoch equals `last`, the segment has one epoch and need not be read. */
 static int epochs_of_segment(struct log *log, const struct segment *segment, uint64_t end, const uint32_t *last,
                              struct log_epochs *epochs) {
     struct log_point point;
@@ -257,7 +258,8 @@ int log_epochs_read(struct log *log, struct log_epochs *out) {
         result = segment_hold_end(log, position, &segment, &end);
         if (result < 0) break;
         int next = epoch_at(log, end, &last);
-        if (next == 0 && end == segment->base) next = LOG_END; /* this is the last segment, and it is empty */
+        if (next == 0 && end == segment->base)
+            next = LOG_END; /* the last segment is empty, so epoch_at read the epoch of the same segment */
         result = next == 0 || next == LOG_END ? epochs_of_segment(log, segment, end, next == 0 ? &last : NULL, &epochs)
                                               : next;
         segment_drop(log, segment);

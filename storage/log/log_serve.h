@@ -23,9 +23,12 @@ struct log_point {
     uint8_t chain[FRAME_CHAIN_SIZE];
 };
 
-/* Finds the point at `position`, which may lie from log_start to the end of the written frames. 0; LOG_WITHIN: no frame
- * ends there; LOG_RETIRED; LOG_END: nothing is written there yet. Recent points are cached; otherwise the call reads
- * the headers of one segment, tens of milliseconds at worst. */
+/* Finds the point at `position`: the chain hash, epoch and times of the frame that ends there. `position` may lie from
+ * log_start to the end of the written frames. Recent points are cached; otherwise the call reads the headers of one
+ * segment, tens of milliseconds at worst.
+ *
+ * Returns 0; LOG_WITHIN: no frame ends at `position`; LOG_RETIRED: `position` is below log_start; LOG_END: nothing is
+ * written at `position` yet. */
 int log_point(struct log *log, uint64_t position, struct log_point *out);
 
 /* Frames, byte for byte as in the log. Zeroed: empty. */
@@ -51,8 +54,9 @@ struct log_epoch {
 };
 /* The epochs of a log, oldest first. */
 struct log_epochs {
-    struct log_epoch *items; /* owned; the first epoch starts at log_start, because its older frames may be retired */
-    size_t count;            /* number of epochs; 0: the log never had a frame */
+    struct log_epoch
+        *items;   /* owned; the first item starts at log_start, because the first frames of its epoch may be retired */
+    size_t count; /* number of epochs; 0: the log never had a frame */
     uint64_t start;
     uint64_t end;
 };
@@ -60,9 +64,12 @@ int log_epochs_read(struct log *log, struct log_epochs *out);
 void log_epochs_deinit(struct log_epochs *epochs);
 
 /* Returns the greatest position up to which the two logs may be equal: the end of the last epoch that both have
- * (KIP-101). Without a common epoch: the start of the later log, but at most the end of the shorter log. The caller
- * must first compare the chain hashes at that position. They differ if one log was damaged, or if an operator forced
- * two leaders under one epoch. A position below the start of either log means that the common part was retired. */
+ * (KIP-101). Without a common epoch, returns the greater of the two start positions, but at most the smaller of the two
+ * end positions.
+ *
+ * The caller must first compare the chain hashes at that position. They differ if one log was damaged, or if an
+ * operator forced two leaders under one epoch. A position below the start of either log means that the common part was
+ * retired. */
 uint64_t log_epochs_common(const struct log_epochs *a, const struct log_epochs *b);
 
 #endif

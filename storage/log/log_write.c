@@ -131,7 +131,7 @@ int log_write(struct log *log) {
     atomic_store_explicit(&log->written, log->end, memory_order_release);
     log->buffer_used = 0;
     if (log->buffer_size > LOG_BUFFER_SIZE) {
-        /* CALM-1: do not keep the memory of one large frame. */
+        /* CALM-1: after a large frame, free the enlarged buffer. */
         free(log->buffer);
         log->buffer = NULL;
         log->buffer_size = 0;
@@ -144,12 +144,13 @@ int log_sync(struct log *log) {
     if (result < 0) return result;
     if (atomic_load_explicit(&log->durable, memory_order_relaxed) == log->end) return 0;
     result = log->disk->datasync(log->disk->context, log->current->handle);
-    /* Recovery trusts an erased flag in the last segment only below the known durable position (FORMAT.md). */
+    /* Store the durable position, because recovery trusts an erased flag in the last segment only below that position
+     * (FORMAT.md). */
     if (result == 0 && log->erased_end > log->mark) result = mark_write(log, log->end);
     if (result < 0) return log_poison(log, result);
     /* LOG-1 depends on this line: frames count as durable only after the sync. */
     atomic_store_explicit(&log->durable, log->end, memory_order_release);
-    /* Prepare the second segment only when the first is half full, because many logs need only one. */
+    /* Request the next segment only when the current segment is half full, because many logs need only one segment. */
     if (log->end - log->current->base >= log->current->capacity / 2) preparer_want(log);
     return 0;
 }

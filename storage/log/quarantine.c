@@ -79,7 +79,7 @@ static int write_tail(const struct quarantine *quarantine, struct log *log, cons
         .steady_ns = point->steady_ns,
         .wall_ns = point->wall_ns,
     };
-    /* True if the log still has the frame before the point, so its segment is known. */
+    /* True: the frame before the point is still in the log, so the log knows that frame's segment. */
     bool has_before = point->position > log_start(log);
     if (has_before && log_segment_at(log, point->position - FRAME_ALIGN, &before)) header.previous_base = before.base;
     memcpy(header.cluster, quarantine->cluster, sizeof(header.cluster));

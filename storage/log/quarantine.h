@@ -1,13 +1,17 @@
 /* quarantine.h: tails that were cut off the log and are kept for later audits (R8, F-25).
  *
- *   DIR/quarantine/<base>-<chain>.seg   the frames after position `base`, in one segment file (FORMAT.md); `chain` is
- *                                       the beginning of the chain hash at their end
- *   DIR/quarantine/<base>-<chain>.txt   the reason of the cut, one sentence
+ * Each tail has two files in DIR/quarantine:
+ *   - <base>-<chain>.seg: one segment file (FORMAT.md) with the frames after position `base`. `chain` is the beginning
+ *     of the chain hash after the last frame.
+ *   - <base>-<chain>.txt: one sentence with the reason of the cut.
  *
  * Tarry never deletes these files and never bases a decision on them; they are for operators and `tarry audit`.
+ *
  * Redactions also erase contents in the tails. Reason: a content in a tail was never acknowledged, so a client may have
- * sent the same content again. *Rule:* a file gets its name when it is durable. *Consequence:* a file with its final
- * name is complete. The same tail has the same name, so a repeated cut after a crash writes no second copy. */
+ * sent the same content again.
+ *
+ * *Rule:* a file gets its name when it is durable. *Consequence:* a file with its final name is complete. The same tail
+ * has the same name, so a repeated cut after a crash writes no second copy. */
 #ifndef TARRY_STORAGE_QUARANTINE_H
 #define TARRY_STORAGE_QUARANTINE_H
 
@@ -35,13 +39,14 @@ struct quarantine_tail {
 int quarantine_put(const struct quarantine *quarantine, struct log *log, uint64_t position, const char *why,
                    struct quarantine_tail *out);
 
-/* Cuts the log at `position`, where a frame ends, and puts the tail into the quarantine. `keep_min`: frames below it
- * must stay, because the index absorbed them, or they were signed, or are known to be committed. `why`: a sentence
- * for the operator, shorter than QUARANTINE_WHY_SIZE bytes. Writer only. 0: the log ends at `position` and is
- * durable; `*out` is the tail (base == end: the tail was empty). LOG_KEPT (`position` is below keep_min), LOG_END
- * (beyond the end), LOG_WITHIN, LOG_RETIRED, LOG_PINNED (a copy is in progress; try later), -ENOSPC and other errors
- * of steps 1 to 4: the log is unchanged. Later errors poison the log, like any failed write; the log is whole when
- * it is opened again. */
+/* Cuts the log at `position`, where a frame ends, and puts the tail into the quarantine. Writer only. Frames below
+ * `keep_min` must stay, because the index absorbed them, or they were signed, or are known to be committed. `why` is a
+ * sentence for the operator, shorter than QUARANTINE_WHY_SIZE bytes.
+ *
+ * Returns 0: the log ends at `position` and is durable; `*out` is the tail (base == end: the tail was empty). These
+ * errors leave the log unchanged: LOG_KEPT (`position` is below `keep_min`), LOG_END (`position` is beyond the end),
+ * LOG_WITHIN, LOG_RETIRED, LOG_PINNED (a copy is in progress; try later), and errors before the first change of the
+ * log, such as -ENOSPC. Later errors poison the log, like any failed write; the next log_open finds a whole log. */
 int log_cut(struct log *log, uint64_t position, uint64_t keep_min, const struct quarantine *quarantine, const char *why,
             struct quarantine_tail *out);
 
@@ -53,7 +58,7 @@ int quarantine_open(struct log **out, const struct quarantine *quarantine, const
                     struct log_recovery *out_recovery, char *message, size_t message_size);
 /* Selects contents to erase in the tails: contents of tasks with this key, and equal contents of any task. */
 struct quarantine_meant {
-    uint32_t queue;         /* number of the queue in the log; a tail may have another number for it */
+    uint32_t queue;         /* number of the queue in the log; a tail may have another number for the same queue */
     const char *queue_name; /* name of the queue; NULL: `queue` is 0 */
     const void *key;
     size_t key_size;     /* size of the key in bytes; 0: no key */

@@ -1,13 +1,16 @@
 /* quarantine_cut.c: moves a tail that the leader never had from the log to the quarantine (R8).
  *
- *   1. sync all appended frames                            4. lower the position in DIR/log/durable
- *   2. copy the tail to the quarantine, durably            5. delete the later segments, newest first, syncing each
- *   3. copy the kept part of the segment to cut.tmp, with  6. rename that file over the segment; sync
- *      zeros after it, and sync it
+ *   1. Sync all appended frames.
+ *   2. Copy the tail to the quarantine, durably.
+ *   3. Copy the kept part of the segment to cut.tmp, fill the file with zeros, and sync it.
+ *   4. Lower the position in DIR/log/durable.
+ *   5. Delete the later segments, newest first, and sync after each.
+ *   6. Rename cut.tmp over the segment's file; sync the directory.
  *
- * After a kill between two steps the log is valid, and ends between the position and its old end; the next start
- * compares and cuts again. The log does not change before step 4, so a full disk does no harm. The caller guarantees
- * that no cursor continues beyond the position: it would find no frames, and later other frames. */
+ * After a kill between two steps the log is valid, and ends between the position of the cut and its old end. The next
+ * start compares the log with the leader's again and repeats the cut. The log does not change before step 4, so a full
+ * disk does no harm. The caller guarantees that no cursor continues beyond the position of the cut, because new frames
+ * will replace the tail. */
 #include "quarantine.h"
 
 #include <assert.h>
@@ -88,7 +91,7 @@ static int switch_table(struct cut *cut) {
     for (size_t i = first - 1; i < log->segment_count; i++) {
         struct segment *gone = log->segments[i];
         gone->retired = true;
-        gone->users++; /* hold the segment until its file is deleted */
+        gone->users++; /* keep the segment in memory until its file is deleted */
         if (gone == log->current) {
             gone->users--; /* release the hold of the writer */
             log->handles_open++;
@@ -148,7 +151,8 @@ static int change(struct cut *cut) {
     return result < 0 ? log_poison(log, result) : 0;
 }
 
-/* Called between log_erase_begin and log_erase_end, because a concurrent erasure would change the wrong file. */
+/* Called between log_erase_begin and log_erase_end, because a concurrent erasure would overwrite contents in the file
+ * that the cut replaces. */
 static int cut_at(struct log *log, uint64_t position, const struct quarantine *quarantine, const char *why,
                   struct quarantine_tail *out) {
     struct cut cut = {.log = log, .handle = -1};

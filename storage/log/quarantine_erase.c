@@ -91,7 +91,8 @@ static int look_at_task(struct scan *scan, const struct log_view *view, const Ta
         return LOG_DAMAGED;
     case CONTENT_ERASED:
         return 0;
-    case CONTENT_PARTLY: /* a kill interrupted an erasure here; no known content equals the rest, so erase it */
+    case CONTENT_PARTLY: /* a kill interrupted an erasure of this content; its remaining bytes match no known content,
+                            so erase them */
         return add(scan, &content);
     default:
         break;

@@ -83,8 +83,8 @@ static uint64_t *block_of(uint8_t *page, uint64_t pages, uint64_t hash) {
     return (uint64_t *)(void *)(page + bloom_place(pages * PAGE_BLOCKS, hash) % PAGE_BLOCKS * BLOCK_SIZE);
 }
 
-/* Returns the bits of a hash in a part; each part has other bits. The steps are those of splitmix64 (G. Steele, D. Lea,
- * C. Flood, Fast Splittable Pseudorandom Number Generators, 2014). */
+/* Returns the bits of a hash in the filter of one part. Each part has different bits for the same hash. The steps are
+ * those of splitmix64 (G. Steele, D. Lea, C. Flood, Fast Splittable Pseudorandom Number Generators, 2014). */
 static uint64_t bits_of(uint64_t hash, uint64_t part) {
     uint64_t mixed = hash + (part + 1) * 0x9E3779B97F4A7C15ull;
     mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9ull;
@@ -92,8 +92,8 @@ static uint64_t bits_of(uint64_t hash, uint64_t part) {
     return bloom_bits(mixed ^ mixed >> 31);
 }
 
-/* Hashes that wait until their blocks are prefetched. The filter is larger than the CPU cache. The order in which bits
- * are set does not change the file. */
+/* Hashes whose bits are not set yet. The filter is larger than the CPU cache, so the blocks of these hashes are
+ * prefetched first. The order in which bits are set does not change the file. */
 #define NOTES_MAX 16u
 struct notes {
     struct summary *summary;
@@ -402,7 +402,7 @@ static int check_file(const struct summary *summary, struct asking *asking) {
     const struct summary *said = &asking->said;
     int result = read_head(asking, summary->base);
     if (result || said->end != summary->end)
-        return result ? result : 1; /* the summary describes another end of the segment, so no reader uses it */
+        return result ? result : 1; /* the file and the frames end at different positions, so no reader uses the file */
     if (said->pages != summary->pages || said->parts != summary->parts) return SUMMARY_LIES;
     if (said->first_ns > summary->first_ns || said->last_ns < summary->last_ns) return SUMMARY_LIES;
     if (memcmp(said->starts, summary->starts, said->parts * sizeof *said->starts) != 0) return SUMMARY_LIES;

@@ -3,9 +3,9 @@
  * keys of the tasks in that part's records.
  *
  * File: <base>.sum beside the segment, in the log or in the archive (FORMAT.md). A query about one task reads two pages
- * of the file, whatever its size: the head, and the filter page that the hash selects. Each has its own checksum. The
- * hash selects one block for all parts, and other bits of that block for each part, so one cache line answers for all
- * parts.
+ * of the file, whatever its size: the head, and one filter page. Each page has its own checksum. The hash of the id or
+ * key selects the filter page and one block in that page. The block has bits for all parts, so one cache line answers
+ * for all parts.
  *
  * A summary is derived data: the index thread makes it while it reads the whole segment. The file is not synced. It may
  * be missing or deleted at any time, and its checksums reveal damage. Queries use it only to skip parts.
@@ -55,11 +55,13 @@ int summary_write_to(struct summary *summary, const struct disk *disk, const cha
 /* Deletes the summary file, if it exists. */
 void summary_delete(const struct log *log, uint64_t base);
 
-/* First step of verifying a summary file: makes an empty summary of the same size, to which the caller adds the
- * segment's frames. 0; 1: no file, or an unusable one (damaged or of another version); negative errno. */
+/* First step of verifying a summary file: makes an empty summary with the same filter size as the file. The caller adds
+ * the segment's frames to this summary. Returns 0; 1: no file, or an unusable one (damaged or of another version);
+ * negative errno. */
 int summary_like(struct summary **out, const struct disk *disk, const char *directory, uint64_t base);
-/* Last step: compares the file with the frames that were added since summary_like. 0: the file hides none of them;
- * SUMMARY_LIES: it hides some; 1 and negative errno as from summary_like. */
+/* Last step of verifying a summary file: compares the file with the frames that were added since summary_like. Returns
+ * 0: a query that uses the file finds all these frames; SUMMARY_LIES: a query would skip some of them; 1 and negative
+ * errno as from summary_like. */
 int summary_check(const struct summary *summary, const struct disk *disk, const char *directory);
 #define SUMMARY_LIES 2
 

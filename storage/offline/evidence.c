@@ -12,7 +12,7 @@
 #include "rfc3339.h"
 #include "tarry_limits.h"
 
-/* A running broker signs once a minute. After twice that time, heads are missing. */
+/* Greatest time without a head in a correct log: twice the interval at which a running broker signs. */
 #define UNSIGNED_MAX_NS (2 * HEAD_INTERVAL_S * 1000000000ull)
 #define NS_PER_MS 1000000u
 #define LOG_HEADER_SIZE 4096u /* size of a segment's header (FORMAT.md) */
@@ -122,7 +122,7 @@ static void hold(struct evidence *evidence, struct evidence_file *file, const st
     if (file->is_own) evidence->unsigned_frames = 0;
 }
 
-/* Reports that the frames at a head's position are not the signed ones. */
+/* Reports that the frames before a head's position differ from the frames that the head's signer signed. */
 static int tell_difference(struct evidence *evidence, const struct evidence_file *file, const struct head *head) {
     const struct frames_point *at = &evidence->at;
     char from[EVIDENCE_HEAD_SIZE], to[EVIDENCE_HEAD_SIZE], id[SIGN_KEY_ID_TEXT_SIZE],
@@ -148,7 +148,7 @@ static int compare(struct evidence *evidence, struct evidence_file *file, const 
     const struct frames_point *at = &evidence->at;
     bool is_same = memcmp(head->chain, at->chain, FRAME_CHAIN_SIZE) == 0 && head->epoch == at->epoch &&
                    head->steady_ns == at->steady_ns && head->wall_ns == at->wall_ns;
-    /* The other node may have other segment boundaries. */
+    /* The peer's log may have other segment boundaries, so compare the segment only with own heads. */
     if (file->is_own && head->segment != at->segment) is_same = false;
     if (head->position != at->position || !is_same) return tell_difference(evidence, file, head);
     hold(evidence, file, head);
@@ -298,7 +298,7 @@ static int tell_torn(struct evidence *evidence, const struct evidence_file *file
                          file->path, file->heads.count * HEAD_SIZE);
 }
 
-/* Reports states of the log's end that even a killed broker cannot leave behind. */
+/* Reports a log's end that a crash of the broker cannot explain. */
 static int judge_end(struct evidence *evidence) {
     struct store *store = evidence->store;
     const struct evidence_file *own = &evidence->files[0];

@@ -1,14 +1,16 @@
-/* evidence.h: checks the log against its signed heads (proto/head.h). Reads every frame in order. Either this proves
- * that no frame up to the last head was changed, dropped, reordered, inserted or cut; or it finds the positions between
- * which the first difference lies.
+/* evidence.h: checks the log against its signed heads (proto/head.h). Reads every frame in order. The check either
+ * proves that no frame before the last head was changed, dropped, reordered, inserted or cut, or finds the positions
+ * between which the first difference lies.
  *
- * The chain hash of a head covers everything before it. So frames that were changed and chained again do not match
- * the head. Limit: a log that was cut to an earlier head, together with its heads, looks right. A head that was kept
- * elsewhere (--head) shows this.
+ * The chain hash of a head covers all frames before it. So changed frames do not match the head, even if their chain
+ * hashes were computed again.
  *
- * Limit: with heads of one key only, the owner of that key can write another log and sign it. The heads that the
- * other node of a pair signed of its copy (--heads) show this. A head of the other node that matches countersigns
- * everything before its position, because its chain hash covers all of it. */
+ * Limit: if somebody cuts the log to an earlier head and deletes the later heads, the check finds no difference. A
+ * later head that was kept elsewhere (--head) reveals the cut.
+ *
+ * Limit: the owner of the signing key can write another log and sign it. Heads of the peer (--heads) reveal this,
+ * because the peer signs its own copy with another key. A matching head of the peer confirms all frames before its
+ * position. */
 #ifndef TARRY_STORAGE_EVIDENCE_H
 #define TARRY_STORAGE_EVIDENCE_H
 
@@ -51,15 +53,17 @@ struct evidence {
     size_t file_count;
     struct frames_point at;
     uint64_t start; /* position of the first frame */
-    uint64_t from;  /* position after the last gap, or of the first frame */
+    uint64_t from;  /* position from which on no frame is missing: the end of the last gap, or the first frame */
     uint64_t unsigned_frames;
-    uint64_t unsigned_ns;              /* steady time of the first frame of this epoch after the last head */
+    uint64_t unsigned_ns; /* steady time of the first frame after the last own head; counts only frames of the current
+                             epoch */
     uint64_t differs_from, differs_to; /* the first difference lies between these positions; both 0: no difference */
 };
 
-/* Each returns 0, or STORE_REFUSED with an error message in the store. They are called before the first frame, after
- * each frame, after a gap, and at the end; `frames->at` is the current position. evidence_start opens the heads of
- * the store's directory. Without a key they do nothing. */
+/* Each of the next four functions returns 0, or STORE_REFUSED with an error message in the store. evidence_start is
+ * called before the first frame, and opens the heads of the store's directory. evidence_frame is called after each
+ * frame, evidence_gap after a gap, evidence_end at the end; `frames->at` is the current position. Without a key the
+ * functions do nothing. */
 int evidence_start(struct evidence *evidence, const struct frames *frames);
 int evidence_frame(struct evidence *evidence, const struct frames *frames);
 int evidence_gap(struct evidence *evidence, const struct frames *frames);

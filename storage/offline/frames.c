@@ -100,7 +100,8 @@ int frames_open(struct frames *frames, struct store *store) {
     if (error == -ENOENT) error = 0;
     if (error != 0) return store_damaged(store, "%s: %s", store->archive.directory, store_sentence(error));
     while (frames->base_count > 0 && frames->bases[frames->base_count - 1] >= store->recovery.start)
-        frames->base_count--; /* retirement was in progress, so the log has this segment too */
+        frames
+            ->base_count--; /* skip an archived segment that the log also has, because its retirement was interrupted */
     int entered = frames->base_count > 0 ? enter_archived(frames) : enter_log(frames);
     return entered == 0 ? 0 : STORE_REFUSED;
 }
@@ -252,7 +253,7 @@ int tails_enter(struct store *store, const char *name) {
     log_close(store->log);
     store->log = log;
     store->recovery = recovery;
-    /* The archive has the history of the log, not of the tail, so the quarantine's directory takes its place. */
+    /* Do not read the archive, because it has earlier frames of the log, not of the tail. */
     memcpy(store->archive_directory, directory, sizeof directory);
     return 0;
 }

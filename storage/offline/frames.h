@@ -36,7 +36,8 @@ struct frames {
 
 enum frames_result {
     FRAMES_END = 1,
-    FRAMES_GAP,     /* frames from gap_from to gap_to are in neither archive nor log; `at` is after the gap */
+    FRAMES_GAP, /* frames between positions `gap_from` and `gap_to` are in neither archive nor log; `at` is after the
+                   gap */
     FRAMES_DAMAGED, /* the next frame cannot be read, or is damaged; the error message is in the store */
 };
 

@@ -96,8 +96,8 @@ static bool is_archived(struct contents *contents, const struct archive *archive
            !content_is_erased(view.blob + (redaction->blob_at - blob_at), redaction->blob_size);
 }
 
-/* Returns whether redactions that a snapshot skipped wait for the broker's next run, which erases them from the
- * archive. */
+/* Returns whether a snapshot left redactions whose contents are still in the archive. The broker's next run erases
+ * them. */
 static bool waits_for_a_run(const struct store *store) {
     char path[STORE_PATH_SIZE + 16];
     snprintf(path, sizeof path, "%s/" UNERASED_NAME, store->directory);
@@ -117,7 +117,8 @@ static int check_archived(struct contents *contents, struct store *store, uint64
                          position, redaction->id, redaction->blob_at);
 }
 
-/* Checks that the contents of redactions below index_erased were really erased. */
+/* Checks that a redacted content was really erased. Redactions at or above the position index_erased() are still in
+ * progress and are not checked. */
 static int check_redaction(struct contents *contents, struct store *store, uint64_t position,
                            const Tarry__Redaction *redaction) {
     bool is_under_way = position >= index_erased(store->index);
@@ -145,7 +146,7 @@ static int check_gaps(struct store *store, const struct log_view *view, uint64_t
                          view->header.position);
 }
 
-/* Checks a frame and its records, in the order of the log; the view has its blob area. */
+/* Checks a frame and its records. Frames come in the order of the log, and `view` includes the frame's contents. */
 static int contents_frame(struct contents *contents, struct store *store, const struct log_view *view,
                           const Tarry__FrameBody *body) {
     uint64_t size = 0;
@@ -162,7 +163,8 @@ static int contents_frame(struct contents *contents, struct store *store, const 
     return status == 0 ? check_gaps(store, view, size) : status;
 }
 
-/* Records a gap: the missing frames may contain the redaction that explains an erased content. */
+/* Called when frames are missing: forgets erased contents without a known redaction, because the missing frames may
+ * contain the redaction. */
 static void contents_gap(struct contents *contents) {
     erasures_deinit(&contents->erasures);
 }
@@ -192,7 +194,8 @@ static int unreadable(struct summaries *summaries, struct store *store, int erro
                          store_sentence(error));
 }
 
-/* Compares the summary of the segment whose last frame was added. */
+/* Compares a segment's summary file with the summary made from the segment's frames, after the last frame of the
+ * segment. */
 static int summaries_end(struct summaries *summaries, struct store *store) {
     if (summaries->made == NULL) return 0;
     int result = summary_check(summaries->made, &disk_posix, summaries->directory);
@@ -284,7 +287,7 @@ __attribute__((noreturn)) static void look_and_tell(struct verify *v, struct sig
 /* LMDB pages have no checksums, so a damaged page can crash the process. Therefore a child process first reads the
  * whole index; this process opens the index only if the child succeeded. */
 static int check_index(struct verify *v) {
-    /* cppcheck-suppress invalidFunctionArg ; -1 is what goes with MAP_ANONYMOUS */
+    /* cppcheck-suppress invalidFunctionArg ; MAP_ANONYMOUS requires the descriptor -1 */
     struct sight *sight = mmap(NULL, sizeof *sight, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t child = sight != MAP_FAILED ? fork() : -1;
     if (child == 0) look_and_tell(v, sight);

@@ -52,8 +52,9 @@ struct verify {
     struct summaries summaries;
     struct evidence evidence;
     struct tails tails;
-    /* Reports progress: `done` of `total`, and the number of checked rows or frames. `noun` NULL: a part of the check
-     * has ended. The pointer may be NULL: no reports. For rows, the pointer is called in a child process. */
+    /* Reports progress: `done` of `total`, and the number of checked rows or frames. `noun` is the name of what is
+     * counted; NULL: a part of the check has ended. If `progress` is NULL, there are no reports. For rows, a child
+     * process calls `progress`. */
     void (*progress)(void *argument, const char *noun, uint64_t done, uint64_t total, uint64_t count);
     void *progress_argument;
 };
