@@ -77,7 +77,7 @@ struct model_disk {
     size_t change_count, change_room;
     uint64_t datasyncs, syncs, directory_syncs;
     char directory[128];     /* path of the directory, if it was made in this history */
-    bool directory_unsynced; /* true: the directory's parent has not been synced since */
+    bool directory_unsynced; /* true: the directory was made, and its parent has not been synced since then */
 };
 
 static inline uint64_t model_random(struct model_disk *model) {
@@ -174,7 +174,8 @@ static inline void model_file_tear(struct model_disk *model, struct model_file *
         if (write->offset < first) first = write->offset;
         if (write->offset + write->size > last) last = write->offset + write->size;
     }
-    /* Keeps sometimes nearly all writes, sometimes nearly none, sometimes half. */
+    /* Choose how many unsynced writes of the file survive: sometimes nearly all, sometimes nearly none, sometimes half.
+     */
     uint64_t odds = model_random(model) % 5;
     for (uint64_t sector = first == UINT64_MAX ? last : first / MODEL_SECTOR_SIZE * MODEL_SECTOR_SIZE; sector < last;
          sector += MODEL_SECTOR_SIZE) {

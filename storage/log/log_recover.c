@@ -6,8 +6,8 @@
  *   2. A valid header lies after d, at its own position, with synced_to > d. Result: damage, because synced_to proves
  *      that the frame at d was durable.
  *   3. The caller knows that the log was durable beyond d. Result: the log has lost its tail (F-7, F-9).
- *   4. Otherwise the bytes after d are a torn tail. Recovery overwrites them with zeros, so a later recovery cannot
- * find stale frames in them.
+ *   4. No case above: the bytes after d are a torn tail. Recovery overwrites them with zeros, because a later recovery
+ *      must not find stale frames in them.
  *
  * If the sync of the zeros fails and the process restarts, the page cache may show zeros where the disk has stale
  * frames. Those frames are harmless: their chain does not continue a new frame's chain, and their synced_to is not

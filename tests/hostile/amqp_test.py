@@ -7,7 +7,7 @@ import socket
 import struct
 
 from stranger import WAIT_S, Hostile
-import amqp  # importing stranger has added the path of this module
+import amqp
 import harness
 from amqp import Client, Closed
 from harness import main

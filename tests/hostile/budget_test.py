@@ -24,7 +24,7 @@ MIB = 1 << 20
 LARGE = 16 * MIB - (128 << 10)
 HOSTILE = 40  # number of hostile requests in one packet
 HONEST = 5
-DOOR_MS = 150  # limit of CPU time in ms; the work needs about 1 % of it, and needed 2 s and more before the defect was fixed
+DOOR_MS = 150  # limit of CPU time in ms; the work needs about 1.5 ms; before a defect was fixed, it needed 2 s and more
 DOOR_THREADS = ("tarry-net", "tarry-net-2")
 
 
@@ -113,7 +113,9 @@ class Bodies(Budget):
         self.assertLess(self.door_ms() - before, DOOR_MS)
 
     def test_a_body_beyond_the_rate_is_not_unpacked(self):
-        """These bodies are invalid, which the broker finds only when it unpacks them. That counts as one operation."""
+        """These bodies are invalid, which the broker finds only when it unpacks them. Each body that is unpacked counts as one
+        operation of the principal's rate.
+        """
         one = request("POST", "/v1/commit", zstd(LARGE), "slow", "Content-Encoding: zstd")
         began = time.monotonic()
         statuses, said = self.statuses(self.speak(one * HOSTILE), HOSTILE)
@@ -123,8 +125,8 @@ class Bodies(Budget):
             self.assertIn(b"has reached its limit", said)
 
     def test_what_is_asked_of_the_broker_is_counted_once(self):
-        """A body costs one operation, which is given back when the request's operations are counted. Of four per second, a
-        producer and three tasks are accepted.
+        """Unpacking a body first costs one operation of the principal's rate. The broker refunds this operation when it counts
+        the operations in the body. So with a rate of four, the broker accepts a producer and three tasks per second.
         """
         principals.write(self.tokens, *self.rows, tokens.row("four", "produce", "rate=4"))
         web = None
@@ -163,7 +165,9 @@ class Bodies(Budget):
         self.assertLess(come, connections * each // 2, "half of another principal's bodies came first")
 
     def test_a_body_counts_as_large_as_it_is_unpacked(self):
-        """`bytes=` of a principal: one body of any size may be in progress; meanwhile another one is refused."""
+        """A principal's option `bytes=` limits the memory of its bodies in progress, at their unpacked size. One body of any
+        size is always allowed; meanwhile a second body is refused.
+        """
         half = request("POST", "/v1/tasks", zstd(LARGE), "narrow", "Content-Encoding: zstd")
         peer = self.speak(half[:-40])
         web = self.web("narrow")
@@ -344,8 +348,9 @@ class Questions(Budget):
         self.assertEqual([rpc.hear()[1] for _ in range(asked)], [wire.OK] * asked, rpc.sentence)
 
     def test_answers_that_do_not_fit_are_refused_once_their_size_is_known(self):
-        """With --memory 64MiB, requests have 8 MiB: of 60 answers of 1 MB those that fit are sent. The next requests lose
-        nothing."""
+        """With --memory 64MiB, requests may use 8 MiB. Of 60 answers of 1 MB, the broker sends those that fit. Later requests
+        are answered in full.
+        """
         self.again("--memory", "64MiB")
         web, asked = self.web("honest"), 60
         task = int(web.ask("POST", "/v1/queues/q/tasks", {"in": "1h", "body": "x" * 1_000_000})[1]["id"])

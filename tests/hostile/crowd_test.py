@@ -8,7 +8,7 @@ import struct
 import threading
 
 from stranger import BINARY, PING, SENTINEL, WAIT_S, Hostile, Stranger, frame, hello, upgrade_head
-import harness  # importing stranger has added the path of this module
+import harness
 import wire
 from harness import main
 

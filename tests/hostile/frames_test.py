@@ -40,8 +40,8 @@ FRAMING = {
     "no text": (frame(TEXT), closed(1003)),
     "text that is not UTF-8": (frame(TEXT, b"\xce\xba\xe1\xbd\xb9\xcf\x83\xed\xa0\x80"), closed(1003)),
     "text in fragments that cut a character": (frame(TEXT, b"\xce", fin=False) + frame(CONTINUATION, b"\xba"), closed(1003)),
-    # Sizes on both sides of each boundary at which the length needs more bytes. (Zeros are not a valid request: the
-    # reply refuses it by its id.)
+    # Sizes on both sides of each boundary at which the length needs more bytes. Zeros are not a valid request, so the
+    # broker answers with an error under the request's id.
     **{f"a message of {size}": (frame(BINARY, b"\x80\0\0\1" + bytes(size - 4)), ANSWERED) for size in (4, 125, 126, 127, 128, 65535, 65536, 1 << 20)},
     "a mask of zeros": (frame(BINARY, ONE, mask=bytes(4)), ANSWERED),
     "a mask of ones": (frame(BINARY, ONE, mask=b"\xff" * 4), ANSWERED),
@@ -117,8 +117,9 @@ TABLES = {"framing": FRAMING, "pings": PINGS, "reserved": RESERVED, "fragments":
 
 class Frames(Hostile):
     def test_frames_in_the_packet_of_the_upgrade_are_followed(self):
-        """Unmasked frame: the upgrade is answered, then the connection ends. Masked frame: the request is answered. A refused
-        upgrade is answered.
+        """Frames arrive in one packet with the upgrade request. If the frame is unmasked, the broker answers the upgrade and
+        closes the connection. If the frame is masked, the broker answers its request. The broker also answers an upgrade
+        that it refuses.
         """
         head = stranger.upgrade_head()
         for more, expected in ((frame(BINARY, ONE, masked=False), b"\x88"), (frame(BINARY, ONE), b"\x82")):
@@ -209,8 +210,7 @@ class Frames(Hostile):
                     closing[-1].send(sent + frame(BINARY, hello(SENTINEL)), piece)
                     words = closing[-1].words()
                     if piece and expected[-1].startswith("close"):
-                        # A complete request before the fault may have been answered before the broker noticed the
-                        # fault.
+                        # The broker may have answered a complete request before it read the invalid frame behind it.
                         if sent.startswith(frame(BINARY, ONE)) and words[:1] == ANSWERED[:1]:
                             words = words[1:]
                         # Data after the fault may have ended the connection before its Close was sent.

@@ -5,7 +5,7 @@ connection.
 import time
 
 from stranger import BINARY, SENTINEL, Hostile, frame, hello, statuses, upgrade_head
-import wire  # importing stranger has added the path of this module
+import wire
 from harness import main
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
@@ -50,8 +50,8 @@ SMUGGLED = {
     "a line without a name": (HEALTH + b": x\r\nContent-Length: 36\r\n\r\n", [400]),
     "a CR before the empty line": (HEALTH + b"\r\r\nContent-Length: 36\r\n\r\n", [400]),
     "an empty line before all": (b"\r\n" + HEALTH + END, [400]),
-    # Each of these names is the beginning of a known name. A parser that compares only that many bytes would confuse
-    # them.
+    # Each of these names is the beginning of a known name. A parser that compares only the first bytes of a name would
+    # confuse them.
     **{f"{name}, and an empty line": (HEALTH + name.encode() + b": a\r\n\r\n", [200, 200]) for name in BEGINNINGS},
     **{f"{name}, and a length": (HEALTH + name.encode() + b": a\r\nContent-Length: 36\r\n\r\n", [413]) for name in BEGINNINGS},
     "such names behind each other": (HEALTH + b"X-Auth: a\r\nIf: b\r\nA:\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", [413]),
@@ -222,8 +222,8 @@ class Findings(Hostile):
                 self.assertEqual(statuses(peer.got), [404])
 
     def test_a2_an_empty_follow(self):
-        """F-20: in an earlier version, such a request ended a broker without a peer. (Pairs: e2e/pair_wire_test.py, and the
-        strangers of tests/fuzz in each role.)
+        """F-20: in an earlier version, a Follow request with empty or invalid fields crashed a broker without a peer. (Pairs:
+        e2e/pair_wire_test.py, and the strangers of tests/fuzz in each role.)
         """
         with wire.Rpc(self.broker.port) as rpc:
             for fields in ([], [(1, b"")], [(1, b"\xff" * 64)], [(3, 1 << 63)]):
@@ -231,8 +231,8 @@ class Findings(Hostile):
                 self.assertNotEqual((code, len(reply) >= 32), (wire.OK, True), "a secret was given away")
 
     def test_a3_two_bodies_in_a_request(self):
-        """F-20: of several bodies, the last one that is unpacked counts. Tests all pairs of bodies, and the pair that ended a
-        broker.
+        """F-20: if a request has several bodies, the broker uses the last one that it unpacks. Tests all pairs of bodies, and
+        the request with two bodies that crashed an earlier version.
         """
         redact = wire.encode([(wire.COMMIT, [(1, 1), (2, 1), (5, [(9, [(1, [(1, 1)])])])]), (wire.STATS, [(1, "q" * 32)])])
         with wire.Rpc(self.broker.port) as rpc:

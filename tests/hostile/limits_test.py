@@ -13,9 +13,9 @@ from stranger import BINARY, CONTINUATION, WAIT_S, Hostile, frame, hello, status
 
 REQUESTS_MAX, DOOR_HEAD_S = 128, 10  # broker/net/door.h
 HTTP_BODY_S = 30  # broker/http/http_connection.c
-DESCRIPTORS = 576  # number of descriptors of the broker: 256 are reserved, so 320 connections are possible: 240 from one address, 80 without an upgrade
+DESCRIPTORS = 576  # number of the broker's descriptors; 256 are reserved, so 320 connections are possible
 ALL, OF_ADDRESS, HTTP = 320, 240, 80
-PREFETCHED = 72  # frames that the library may hold beyond those that it was allowed to read
+PREFETCHED = 72  # frames that the client's WebSocket library may buffer beyond those that the test allowed it to read
 
 
 def allow_descriptors(case):
@@ -125,10 +125,11 @@ class Memory(Hostile):
         return rpc.ask(wire.HELLO, [(99, b"x" * 900_000)])[0]
 
     def test_half_received_bytes_count(self):
-        """F-20, CALM-1, CAP-1: half requests fill the 8 MiB: two of 5 MiB, of which one fits, and small ones, until no large
-        request fits beside them, however the kernel splits them. A large request is then BUSY by its own id, and a small one is
-        answered. The half requests stay silent, so after DOOR_SILENT_S those that were silent longest are closed, and their
-        memory is free."""
+        """F-20, CALM-1, CAP-1: half-sent requests fill the 8 MiB for requests: two of 5 MiB, of which one fits, and small
+        ones. Then a large request is answered BUSY under its own id, and a small one is answered normally. The half-sent
+        requests stay silent. After DOOR_SILENT_S the broker closes those that were silent longest, which frees their
+        memory.
+        """
         with wire.Rpc(self.broker.port) as rpc:
             harness.wait_until("room", lambda: self.large(rpc) == wire.OK, WAIT_S)
             halves = [self.begin(size) for size in [5 << 20] * 2 + [300_000] * 12]
@@ -143,8 +144,9 @@ class Memory(Hostile):
                 half.peer.close()
 
     def test_a_crowd_of_small_halves_takes_no_more_than_its_share(self):
-        """CALM-1: half requests of less than 16 KiB are always accepted; of 2,000 of them, 31 MiB, the last ones stay: 8 and 16
-        MiB."""
+        """CALM-1: the broker always accepts half-sent requests of less than 16 KiB. 2,000 of them need 31 MiB; the broker
+        keeps only the newest ones.
+        """
         crowd = []
         for _ in range(2000):  # each request must arrive before the next one, because half a head has a time limit
             crowd.append(self.stranger())
@@ -221,8 +223,9 @@ class Memory(Hostile):
                 peer.close()
 
     def test_a_crowd_of_halves_takes_no_more_than_its_share(self):
-        """40 of them would take 320 MiB. Requests beyond the budget are read to their end, not kept, and answered BUSY if they
-        ever end."""
+        """40 half-sent requests of 8 MiB would need 320 MiB. The broker reads requests beyond its budget to their end, does
+        not keep them, and answers them BUSY if they ever end.
+        """
         before = self.memory_now()
         halves = [self.begin(8 << 20) for _ in range(40)]
         if not harness.SANITIZED:
@@ -236,8 +239,10 @@ class Memory(Hostile):
             half.peer.close()
 
     def test_silent_http_bodies_give_way(self):
-        """CALM-1, F-18: two half bodies over HTTP fill the 8 MiB: a large request is BUSY. They stay silent, so after
-        DOOR_SILENT_S they are closed, long before their time limit; a body that continues is not."""
+        """CALM-1, F-18: two half-sent bodies over HTTP fill the 8 MiB for requests, so a large request is answered BUSY. After
+        DOOR_SILENT_S the broker closes connections with a silent body, long before their time limit. It keeps a connection
+        whose body continues.
+        """
         with wire.Rpc(self.broker.port) as rpc:
             harness.wait_until("room", lambda: self.large(rpc) == wire.OK, WAIT_S)
             halves = [self.begin_body(3_750_000) for _ in range(2)]
@@ -285,9 +290,10 @@ class Requests(Hostile):
         return broker
 
     def test_who_leaves_4_mib_of_answers_unread_is_not_read_from(self):
-        """F-19: DOOR_UNSENT_MAX. Questions come one by one, and each answer has 900 kB: some 3 MiB fit into the kernel, 4 MiB may
-        wait in the broker, and the questions after them stay in the socket. Once the answers are read, all questions are
-        answered."""
+        """F-19: DOOR_UNSENT_MAX. The client sends requests one by one, and each answer has 900 kB. Some 3 MiB of answers fit
+        into the kernel, and 4 MiB may wait in the broker. Then the broker stops reading, and later requests stay in the
+        socket. When the client has read the answers, the broker answers all requests.
+        """
         with wire.Rpc(self.broker.port) as rpc:
             body = wire.commit(rpc.hello(), 1, [wire.schedule("q", "large", 3_600_000, b"x" * 900_000)])
             self.assertEqual(rpc.ask(wire.COMMIT, body)[0], wire.OK)

@@ -8,7 +8,7 @@ import struct
 import time
 
 from stranger import BINARY, WAIT_S, Hostile, frame, hello
-import harness  # importing stranger has added the path of this module
+import harness
 import tokens
 import wire
 from harness import main
@@ -102,8 +102,8 @@ class Others(Nuisance):
         self.leave(shop, spy)
 
     def test_anothers_lease(self):
-        """F-23: in a queue that both clients may use, a client tries the other one's lease token, which consists of two small
-        numbers that can be guessed.
+        """F-23: two clients may use the same queue. One client tries to guess the other client's lease token, which consists
+        of two small numbers.
         """
         shop, spy = self.of("shop"), self.of("spy")
         session = wire.Session(shop, ["shared"], lease_ms=3_600_000)
@@ -156,7 +156,7 @@ class Gone(Nuisance):
                 peer.peer.sendall(part)
                 time.sleep(0.03)  # pauses, because requests that are sent together would be BUSY
             peers[name] = peer.peer
-        self.assertNotEqual(peers["an unread lane"].recv(1, socket.MSG_PEEK), b"")  # the delivery has begun to leave, which counts as an attempt
+        self.assertNotEqual(peers["an unread lane"].recv(1, socket.MSG_PEEK), b"")  # a part of the delivery has been sent, so it counts as an attempt
         return peers
 
     def assert_gone(self, peers, wait_s=DOOR_UNREAD_S - 2):
@@ -181,7 +181,7 @@ class Gone(Nuisance):
         for path, headers in ((f"/lane/{session.lane}", wire.bearer(secret)), (f"/lane/{session.lane}/{secret}", [])):
             with wire.WebSocket(self.broker.port, path, wire.LANE, headers) as lane:
                 self.assertIn(b" 401 ", lane.answer)
-        self.assert_logged("event=access_refused")  # refused for another reason than a missing secret
+        self.assert_logged("event=access_refused")  # The broker refuses the connection because of the wrong secret, not because the secret is missing.
         self.assertNotIn("event=lane_refused", self.broker.log_text(1000))
 
 

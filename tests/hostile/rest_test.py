@@ -17,13 +17,13 @@ import threading
 import time
 
 from stranger import BINARY, CLOSE, PING, TEXT, WAIT_S, Stranger, frame, hello, statuses, upgrade_head
-import harness  # importing stranger has added the path of this module
+import harness
 import wire
 from certificates import Authority
 from harness import main
 
 MEASURED_S = 1
-BUSY_S = 0.4 if harness.SANITIZED else 0.12  # seconds; a busy loop takes half of them or all, even on a busy machine
+BUSY_S = 0.4 if harness.SANITIZED else 0.12  # limit of CPU time in seconds; a busy loop uses at least half of the measured second, even on a busy machine
 THREADS = ("tarry-net", "tarry-net-2")
 QUEUES = 400  # their /metrics are several times larger than a Unix socket's buffer
 
@@ -67,7 +67,7 @@ class Rest(harness.Case):
         return total / 1e9
 
     def assert_rests(self, seconds=MEASURED_S):
-        time.sleep(0.2)  # waits for the work that begins the state
+        time.sleep(0.2)  # wait until the broker has finished its work for the new connections
         before = self.spent_s()
         time.sleep(seconds)
         self.assertLess(self.spent_s() - before, BUSY_S, "s of a processor: the thread spins")
@@ -160,7 +160,7 @@ class Answers(Rest):
             self.assertEqual(rpc.ask(wire.COMMIT, body)[0], wire.OK)
 
     def test_unread_answers_and_questions_behind_them(self):
-        """F-19: the broker does not read from such a connection."""
+        """F-19: the broker does not read requests from a connection whose answers the client does not read."""
         question = frame(BINARY, struct.pack(">I", 0x80000001) + wire.request(wire.GET, [(1, [(2, "q"), (3, "large")]), (2, 1)]))
         for unix in (False, True):
             for ends in (lambda peer: None, self.half_close):
@@ -370,7 +370,7 @@ class Elsewhere(Rest):
     }
 
     def serve(self, manner):
-        """Opens a port with such a server until the end of the test."""
+        """Opens a port with a server that behaves as `manner` says, until the end of the test."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.peers.append(listener)
 

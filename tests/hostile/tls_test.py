@@ -132,8 +132,8 @@ class Memory(Tls):
     log_lines_max = 20
 
     def test_half_handshakes_take_no_more_than_half_requests_may(self):
-        """CALM-1: the clients have sent no token yet. A ClientHello that announces 16 KiB and does not arrive costs OpenSSL 57
-        KiB. Of 400 such connections, the last 128 stay.
+        """CALM-1: the clients have sent no token yet. A client announces a ClientHello of 16 KiB and sends only a part of it,
+        which costs OpenSSL 57 KiB. Of 400 such connections, the broker keeps the last 128.
         """
         before = self.memory_now()
         peers = [self.raw() for _ in range(400)]
@@ -161,8 +161,8 @@ class Behind(Tls):
                     self.assertEqual(peer.words(), expected)
 
     def test_heads_are_read_as_everybody_reads_them(self):
-        """A field name that is the beginning of another one does not hide it (broker/net/http_head.h), whether sent in one
-        packet or byte by byte.
+        """If an HTTP head has a field whose name is the beginning of a known name, the broker still reads the known field
+        (broker/net/http_head.h). The test sends the head in one packet, and byte by byte.
         """
         for piece in (None, 1):
             for more, status in ((b"X-Auth: a\r\nContent-Length: 36\r\n", [413]), (b"If: a\r\nConnection: close\r\n", [200]), (b"nocolon\r\n", [400]), (b"X-B: a\r\n b\r\n", [400])):

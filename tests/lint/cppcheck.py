@@ -1,7 +1,7 @@
-"""cppcheck.py: runs cppcheck for warnings, performance and portability. A suppression is in the source, with its reason. Three
-checks are off for all files. readdirCalled: readdir is safe on a DIR that no other thread uses. varFuncNullUB: POSIX allows
-NULL as a pointer. nullPointerRedundantCheck: it does not know that some functions never return; clang's analyzer does, and
-checks the same.
+"""cppcheck.py: runs cppcheck for warnings, performance and portability. Each suppression is in the source, with its reason.
+Three checks are off for all files. readdirCalled: readdir is safe on a DIR that no other thread uses. varFuncNullUB: POSIX
+allows NULL as a pointer. nullPointerRedundantCheck: cppcheck does not know that some functions never return; clang's
+analyzer knows, and makes the same check.
 """
 import os
 

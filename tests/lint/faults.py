@@ -1,9 +1,10 @@
-"""faults.py: checks that tests/FAULTS.md is true: every fault and every promise is there, and everything that it names exists.
+"""faults.py: checks that tests/FAULTS.md is true: every fault and every promise has a row, and everything that a row names
+exists.
 
-A row is `| id | what | where it is kept | proof | how far |`. A place is written `file:name`, the file relative to the root or to
-tests/. Every place must exist. Every proof must carry the row's id, on the line that defines it, in the comment right above, or
-in its docstring, so that `grep -rn F-5 tests` finds the tests of F-5. The file that keeps a promise, or a rule of the pair, must
-cite it. A row without a proof gives a reason: `gap: …`.
+A row is `| id | what | where it is kept | proof | how far |`. A place is written `file:name`, with the file relative to the
+root or to tests/. Every place must exist. Every proof must have the row's id on the line that defines the test, in the
+comment right above, or in the docstring, so that `grep -rn F-5 tests` finds the tests of F-5. The file that keeps a
+promise, or a rule of the pair, must cite the id. A row without a proof gives a reason: `gap: …`.
 """
 import os
 import re

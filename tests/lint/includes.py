@@ -13,11 +13,12 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SHELL_ROOMS = tuple(f"broker/shell/{room}/" for room in ("process", "queues", "pair", "jobs", "threads", "door"))
 # This check applies to the product only, because tests are not part of its structure.
 PRODUCT = ("common/", "proto/", "transport/", "storage/", "broker/", "client/")
-# Number of files in include cycles. x.c and x.h count as one; x_parts.h and x_y.c of the same folder belong to x. Lower
-# the number when a cycle is removed.
+# Number of files in include cycles. x.c and x.h count as one file, named x. x_parts.h and x_y.c of the same folder also
+# belong to file x. Lower the number when a cycle is removed.
 FILE_CIRCLES_MAX = 2
 
-# The longest prefix that matches a file decides which headers it may include, by the header's prefix.
+# Prefix of a file's path → prefixes of the headers that the file may include. If several prefixes match a file, the
+# longest one counts.
 ALLOWED = {
     "common/": ("common/",),
     "proto/": ("proto/", "common/"),
@@ -29,7 +30,8 @@ ALLOWED = {
     "storage/log/": ("storage/log/", "storage/files/", "proto/", "common/"),
     "storage/index/": ("storage/index/", "storage/files/", "proto/", "common/"),
     "storage/history/": ("storage/history/", "storage/index/", "storage/log/", "storage/files/", "proto/", "common/"),
-    # Calendars. They are pure, except that a time zone's file is read once, because the core decides by them.
+    # Calendars. The core decides by calendars, so calendar code must be pure. Exception: it reads a time zone's file
+    # once.
     "broker/recur/": ("broker/recur/", "proto/tarry_limits."),
     "broker/core/": ("broker/core/", "broker/recur/", "proto/", "common/"),
     # Decisions around the core: this folder uses the log's and the index's types, and executes nothing.
@@ -43,7 +45,8 @@ ALLOWED = {
     "broker/page/": ("broker/page/",),
     "broker/net/": ("broker/net/", "proto/tarry_limits.", "proto/check.", "proto/sp_frame.", "proto/ws_frame.", "proto/ws_handshake."),
     "broker/peer/": ("broker/peer/", "broker/net/listen.", "broker/net/message.", "broker/net/tls.", "transport/", "proto/", "common/"),
-    # Foreign protocols use the door, and each other only through the gateway. Of the broker they use only its messages.
+    # Foreign protocols use the door. They use each other's code only through the gateway. From the rest of the broker
+    # they use only the messages of proto/.
     "broker/gateway/": ("broker/gateway/", "broker/net/", "proto/", "common/"),
     "broker/beanstalk/": ("broker/beanstalk/", "broker/gateway/gateway.h", "broker/net/", "proto/", "common/"),
     "broker/amqp/": ("broker/amqp/", "broker/gateway/gateway.h", "broker/net/", "proto/", "common/"),
@@ -110,7 +113,7 @@ FORBIDDEN_SYSTEM = {
                      "sodium.h"),
     "common/": ("pthread.h", "threads.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "nng/", "lmdb.h"),
     "proto/": ("pthread.h", "threads.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "nng/", "lmdb.h"),
-    # proto/json may use pthread.h, because the first thread that needs the map of all messages makes it, once.
+    # proto/json may use pthread.h: it makes the map of all messages at the first use, and pthread_once guards that.
     "proto/json/": ("threads.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "nng/", "lmdb.h"),
     "broker/": ("nng/",),  # tarryd uses no nng
     "broker/shell/": ("nng/",),
@@ -121,7 +124,7 @@ FORBIDDEN_SYSTEM = {
     "client/examples/": ("nng/", "protobuf-c/", "lmdb.h"),
     "client/examples/nng_consumer.": ("lmdb.h",),
 }
-ALLOWED_SYSTEM = ("sys/mman.h", "sys/queue.h")  # allowed for memory that is reserved at the start, and for linked lists
+ALLOWED_SYSTEM = ("sys/mman.h", "sys/queue.h")  # system headers that every folder may include: sys/mman.h for memory that is reserved at the start, sys/queue.h for linked lists
 GENERATED_HEADERS = {"tarry.pb-c.h": "proto/tarry.pb-c.h"}
 
 

@@ -1,13 +1,14 @@
 """tidy.py: clang-tidy with the short list of .clang-tidy; every finding is an error.
 
-A clean file is not checked again until the file, .clang-tidy, its compile command or any of our headers changes. The results are
-in BUILD/lint-tidy, one empty file each, named by the hash of all of that. Tests are checked without the analyzer: it does not
-understand cmocka's asserts, and a test that reads a null pointer fails by itself.
+A clean file is not checked again until the file, .clang-tidy, its compile command or any of our headers changes. The
+results are in BUILD/lint-tidy: an empty file for each clean source, named by the hash of these inputs. Tests are checked
+without the analyzer, because it does not understand cmocka's asserts. A test that reads a null pointer fails by itself.
 
-The analyzer follows the paths through a function until there are none left, or it has made NODES of them. Some of our functions
-have more than it can ever follow, and take half a minute each. `./dev test` limits it to 10,000 (TARRY_TIDY_NODES), which saves
-minutes; `./dev lint` uses clang's default, 225,000. It may miss a defect at the end of one certain path through many branches: of
-39 null pointers read at the end of our longest functions it missed three with 25,000, and the same three with all.
+The analyzer follows the paths through a function until no path is left, or until it has made a limited number of nodes.
+Some functions have more paths than it can follow, and take half a minute each. `./dev test` sets the limit to 10,000 nodes
+(TARRY_TIDY_NODES), which saves minutes; `./dev lint` uses clang's default, 225,000. A low limit may miss a defect at the
+end of a path through many branches. Experiment: 39 null pointers were read at the ends of our longest functions. The
+analyzer missed the same three with 25,000 nodes and with the default.
 """
 import concurrent.futures
 import functools
@@ -50,12 +51,14 @@ def is_test(path):
 
 
 def mark(root, build, path, command):
-    """Returns the name of the file that marks a clean source; it ends before the number of nodes."""
+    """Returns the path of the file that marks a clean source, without its last part, the number of nodes."""
     return os.path.join(build, "lint-tidy", fingerprint(root, path, command)) + "-"
 
 
 def tidy_some(root, build, jobs):
-    """`jobs`: path → mark, either all of them tests or none."""
+    """Checks some sources with clang-tidy. `jobs` maps each source's path to the path of its mark. Either all sources are
+    tests or none is.
+    """
     checks = ["--checks=-clang-analyzer-*"] if any(map(is_test, jobs)) else []
     status, output = lint.run(["clang-tidy", "--quiet", "-p", build, *checks, *EXTRA, *BUDGET, *(os.path.join(root, path) for path in jobs)], root)
     complaints = [readable(root, build, line) for line in output.splitlines() if " error: " in line or " warning: " in line]

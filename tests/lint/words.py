@@ -1,8 +1,8 @@
-"""words.py: no file has marks of unfinished work, tabs or trailing blanks, and names replace "who".
+"""words.py: checks that no file has marks of unfinished work, tabs or trailing blanks, and counts vague words such as "who".
 
-A sentence names the process, thread, node or client that acts: "a follower that asks again", not "who asks anew"; "no client
-waits", not "nobody waits". Such words are counted for each folder, and may not exceed the numbers in words_limits.json. If there
-are fewer, `words.py --record ROOT` lowers the limits.
+A sentence names the process, thread, node or client that acts: "a follower that asks again", not "who asks anew"; "no
+client waits", not "nobody waits". Vague words are counted for each folder, and may not exceed the numbers in
+words_limits.json. If a folder has fewer, `words.py --record ROOT` lowers the limits.
 """
 import collections
 import json
@@ -21,7 +21,7 @@ SUFFIXES = (".c", ".h", ".py", ".proto", ".md", ".build", ".service", ".ini", "d
 
 
 def tics(root):
-    """Returns how often such words occur in a folder's own files."""
+    """Returns the number of vague words (TIC) in the files of each folder, without its subfolders."""
     counts = collections.Counter()
     for path in lint.our_files(root, TIC_SUFFIXES):
         if not path.startswith("tests/lint/") and path != "CHANGELOG.md":  # the text of published versions stays unchanged

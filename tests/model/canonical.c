@@ -40,8 +40,8 @@ static void rank_versions(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         struct model_node *node = &world->nodes[i];
         if (node->ghost.is_there &&
-            node->ghost.version !=
-                world->version) /* the swap can no longer change the record, so the node forgets it */
+            node->ghost.version != world->version) /* the compare-and-set can no longer change the record, because the
+                                                      record has another version; forget it */
             memset(&node->ghost, 0, sizeof node->ghost);
         node->ghost.version = 0;
         bool is_stale = node->swap.version != world->version;
@@ -63,7 +63,7 @@ static void rank_versions(struct pair_world *world) {
     world->version = world->version != 0;
 }
 
-/* An answer to an older question is ignored, and so is the part of a question's log after its end. */
+/* Removes answers to older questions, and frames after the end of a question's log, because the nodes ignore both. */
 static void drop_stale_mail(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         struct model_message *answer = &world->answers[i], *question = &world->questions[i];
@@ -79,8 +79,8 @@ static void drop_stale_mail(struct pair_world *world) {
     }
 }
 
-/* Removes facts about presence that no later step reads. Whether a node will ask for presence matters only while it
- * waits impatiently. Whether it has asked matters only while it reads. */
+/* Removes facts about presence that no later step reads. `heeds` (the node will ask for presence) matters only while
+ * the node is `impatient`. `asks_presence` matters only while the node reads the record. */
 static void forget_presence(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         struct pair *pair = &world->nodes[i].pair;
@@ -100,7 +100,8 @@ static void forget_asked(struct pair_world *world) {
     }
 }
 
-/* A stamp is compared only with the question that waits at the leader of its epoch. */
+/* Returns whether an answer's stamp is as late as the question that waits at the leader of `epoch`. The stamp is
+ * compared with no other question. */
 static bool is_late_enough(const struct pair_world *world, uint32_t epoch, uint64_t stamp) {
     for (int i = 0; i < NODES; i++) {
         const struct model_node *node = &world->nodes[i];
@@ -121,8 +122,8 @@ static void compare_stamps(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) world->nodes[i].question = world->nodes[i].question != 0;
 }
 
-/* A question is irrelevant if its requester does not wait for the answer, and its receiver can never lead its epoch
- * again. */
+/* Removes a question that no longer matters: its requester does not wait for the answer, and its receiver can never
+ * again lead the question's epoch. */
 static void drop_dead_question(struct pair_world *world, int to) {
     struct model_message *question = &world->questions[to];
     const struct model_node *requester = &world->nodes[!to], *receiver = &world->nodes[to];
@@ -133,7 +134,7 @@ static void drop_dead_question(struct pair_world *world, int to) {
         memset(question, 0, sizeof *question);
 }
 
-/* check_acked proves that the high water never prevents a member from leading. */
+/* Removes the high water from the record. check_acked proves that it never prevents a member from leading. */
 static void canonical_record(const uint64_t runs[NODES], struct pair_record *record) {
     struct pair_record was = *record;
     memset(record, 0, sizeof *record); /* clears the padding too, because all bytes are hashed */
@@ -175,8 +176,8 @@ static void canonical_pair(const struct pair_limits *limits, struct pair *pair) 
     if (pair->role != PAIR_FENCING) pair->word = 0;
     if (!leads) pair->begun = pair->stop = 0;
     if (pair->role == PAIR_FOLLOWING && pair->seen == 0) pair->epoch = 0;
-    /* A step reads `committed` only if a leader counts the other node from the beginning, or if a cut is wrong. The
-     * model checks that no cut is wrong. */
+    /* A step reads `committed` only in two cases: a leader counts the peer's frames from the log's beginning, or a cut
+     * is wrong. The model checks that no cut is wrong. */
     if (!leads && !limits->strict && !limits->by_operator) pair->committed = 0;
 }
 
@@ -210,7 +211,8 @@ static void canonical(struct pair_world *world) {
         if (!limits->roll || world->is_rolled) node->known = 0;
         if (!limits->lose && !limits->roll && !limits->lag)
             node->hard_state.recorded = node->pair.hard_state.recorded =
-                0; /* not needed, because the epoch that a node has on disk is never older than the one in its memory */
+                0; /* the hard state's epoch of the record is not needed, because it is never older than the epoch in
+                      memory */
         if (node->pair.role != PAIR_FOLLOWING || !node->pair.writing_state) node->leader = 0;
         canonical_pair(limits, &node->pair);
         canonical_mail(&world->questions[i]);
@@ -220,7 +222,8 @@ static void canonical(struct pair_world *world) {
 
 /* ---- symmetry */
 
-/* Once there is a record, and both nodes know it or will know it, the nodes differ only in their numbers. */
+/* Returns whether the two nodes may be exchanged without changing the future. This is so if a record exists, and both
+ * nodes know the record or will read it: then only their numbers differ. */
 static bool is_symmetric(const struct pair_world *world) {
     if (world->limits.by_operator || world->limits.lag || world->version == 0 || world->forced != 0) return false;
     for (int i = 0; i < NODES; i++) {

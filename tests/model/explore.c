@@ -117,9 +117,9 @@ static void story(const struct explorer *explorer, uint32_t number, int move) {
     }
 }
 
-/* Returns whether the state settles if there is no crash and no loss, and a node that waits for nothing learns that.
- * `is_lost`: messages in flight between the nodes are lost first, so that no node learns about the other from an old
- * message. */
+/* Returns whether the state settles if there is no crash and no loss. `told`: a node that waits for an answer that will
+ * never come is told so. `is_lost`: first, all messages in flight between the nodes are lost, so that no node learns
+ * about the other from an old message. */
 static bool settles_from(const struct pair_world *from, bool is_lost, bool told) {
     static const enum action fine[] = {ACT_START, ACT_GHOST, ACT_WRITE_STATE, ACT_COORDINATOR,
                                        ACT_HEAR,  ACT_SYNC,  ACT_TAKE,        ACT_TAKE_ANSWER,

@@ -53,7 +53,7 @@ static bool is_prefix(const struct model_log *log, uint8_t length, const struct 
     return length <= of_length && memcmp(log->epochs, of->epochs, length) == 0;
 }
 
-/* Returns how much of the acknowledged log this log has. */
+/* Returns the position up to which `log` is durable and equal to the acknowledged frames. */
 static uint8_t acked_end(const struct pair_world *world, const struct model_log *log) {
     uint8_t end = 0;
     while (end < world->acked.end && end < log->durable && world->acked.epochs[end] == log->epochs[end]) end++;
@@ -77,8 +77,8 @@ static bool is_another(const struct pair_world *world, int number) {
     return world->nodes[!number].peer != world->nodes[number].disk;
 }
 
-/* Checks, for a pair without a coordinator: unless a node's hard state says that it serves alone, the other node has
- * everything, on the disk that was counted. */
+/* Checks a pair without a coordinator. If a node's hard state does not say that it serves alone, the other node has
+ * every acknowledged frame, on the disk that this node knows. */
 static void check_notes(const struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         const struct model_log *log = &world->nodes[i].log;
@@ -153,8 +153,8 @@ static void lead(struct pair_world *world, int number) {
     if (node->pair.by_operator) accept_loss(world, number);
     must(node->pair.epoch >= 32 || !(world->led & 1u << node->pair.epoch), "an epoch has one leader, once");
     world->led |= 1u << node->pair.epoch;
-    /* An operator's assertion may come earlier than the promise by which a node leads. The other node then confirms
-     * nothing to it. */
+    /* An operator may assert that the peer is stopped before this node has a promise of the peer. If the peer has since
+     * promised a later epoch, it confirms nothing to this node. */
     bool is_overtaken =
         node->pair.by_operator && node->pair.counted && world->nodes[!number].hard_state.floor > node->pair.epoch;
     must(is_overtaken || is_prefix(&world->acked, world->acked.end, &node->log, node->log.durable),
@@ -180,7 +180,7 @@ static void perform(struct pair_world *world, int number, const struct pair_effe
     struct model_node *node = &world->nodes[number];
     switch (effect->kind) {
     case PAIR_WRITE_STATE:
-        break; /* nothing to do, because pair.writing_state shows that the write is in flight */
+        break; /* `pair.writing_state` already shows that the write is in flight */
     case PAIR_READ:
     case PAIR_SWAP:
         node->operation = OPERATION_SENT;
@@ -210,7 +210,7 @@ static void perform(struct pair_world *world, int number, const struct pair_effe
     case PAIR_STOP_WRITES:
         step(world, number, &(struct pair_event){.kind = PAIR_STOPPED, .end = node->log.end});
         break;
-    case PAIR_TAKE_WRITES: /* nothing to do, because pair_takes_writes() tells whether the node takes writes */
+    case PAIR_TAKE_WRITES: /* the model reads pair_takes_writes() instead */
     case PAIR_FETCH:       /* not possible here, because the model never retires log */
     case PAIR_SAY:
         break;
@@ -286,7 +286,8 @@ static void take_question(struct pair_world *world, int number, const struct mod
     event.message.another = mail->disk != node->peer;
     bool leads = node->pair.role == PAIR_LEADING;
     if (leads && node->pair.counted && event.message.another)
-        return; /* shell/pair/node_leader.c: the leader waits for the former disk */
+        return; /* the leader ignores the question, because it counts on the peer's former disk
+                   (shell/pair/node_leader.c) */
     if (leads) node->peer = mail->disk;
     step_asked(world, number, &event, mail);
     if (!leads && node->pair.role == PAIR_LEADING) node->peer = mail->disk;
@@ -391,7 +392,8 @@ static bool hear(struct pair_world *world, int number, bool is_present) {
 static bool lose_answer(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     if (node->operation == OPERATION_NONE || !node->is_swap)
-        return false; /* left out: a lost read is sent again, which equals a late one */
+        return false; /* the model does not lose reads: the node sends a lost read again, which is the same as a late
+                         read */
     past_leave_ghost(world, node);
     struct pair_event event = {.kind = PAIR_RECORD_SWAPPED, .outcome = PAIR_UNKNOWN};
     node->operation = OPERATION_NONE;
@@ -405,11 +407,11 @@ static bool ghost(struct pair_world *world, struct model_node *node) {
     if (!node->ghost.is_there) return false;
     bool is_done = swap(world, &node->ghost);
     memset(&node->ghost, 0, sizeof node->ghost);
-    return is_done; /* left out if it has no effect, because it leads to no new state */
+    return is_done; /* false if the compare-and-set had no effect, because then the state is not new */
 }
 
-/* Replaces a disk if the other node has everything acknowledged, as far as the nodes' hard states show. Otherwise an
- * operator would not do it. */
+/* Replaces a node's disk by an empty one. An operator does so only if the hard states show that the other node has
+ * every acknowledged frame. */
 static bool exchange(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     const struct model_node *other = &world->nodes[!number];
@@ -451,8 +453,8 @@ static bool watch(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     if (node->pair.by_operator || node->pair.version == world->version || node->remembers) return false;
     if (node->pair.reading)
-        return false; /* left out: the read in flight returns a version at least as new, and the next change gives
-                         another watch event */
+        return false; /* no watch event while a read is in flight: the read returns at least this version, and the next
+                         change of the record gives another event */
     step(world, number, &(struct pair_event){.kind = PAIR_CHANGED});
     return true;
 }
@@ -462,9 +464,9 @@ static bool serves_alone(const struct model_node *node) {
     return node->hard_state.alone || node->pair.hard_state.alone || node->pair.asserting != 0;
 }
 
-/* Returns whether the operator's assertion is true. The other node may still be alive: to an operator, a paused or
- * cut-off node looks stopped, and it may continue in the middle of an action. Before the pair was in sync for the first
- * time, the operator cannot know whether it was. */
+/* Returns whether the operator's assertion is true. The other node may still be alive, because an operator cannot
+ * distinguish a stopped node from a paused or cut-off node. Such a node may continue in the middle of an action. Before
+ * the pair was in sync for the first time, the operator cannot know whether it is in sync. */
 static bool is_true(const struct pair_world *world, int number, enum pair_word word) {
     const struct pair_limits *limits = &world->limits;
     const struct model_node *node = &world->nodes[number], *other = &world->nodes[!number];
@@ -612,7 +614,8 @@ bool pair_world_act(struct pair_world *world, int node, enum action action) {
 void pair_world_begin(struct pair_world *world, const struct pair_limits *limits) {
     memset(world, 0, sizeof *world);
     world->limits = *limits;
-    world->nodes[0].hard_state.alone = limits->by_operator; /* the founding node may have served alone before */
+    world->nodes[0].hard_state.alone =
+        limits->by_operator; /* without a coordinator, node 0 founded the pair and may have served alone before */
 }
 
 bool pair_world_is_inside(const struct pair_world *world) {

@@ -1,14 +1,14 @@
-/* pair_world.h: two nodes that run broker/pair, their logs, a coordinator and a network, as one plain state. It is
- * small enough to explore all of its futures (explore.c).
+/* pair_world.h: two nodes that run broker/pair, their logs, a coordinator and a network, as one plain state. The state
+ * is small enough to explore all of its futures (explore.c).
  *
  * A log is a string of epochs: frame i was written in epoch log[i]. Epoch and position identify a frame, because an
  * epoch has one leader. A process may die at any moment; its unsynced frames may be lost. A message may be lost,
- * doubled or late; a newer message may replace it. The reply to a compare-and-set may be lost before or after it is
- * carried out, and it may be carried out long after its sender died.
+ * doubled or late; a newer message may replace it. The coordinator may carry out a compare-and-set long after its
+ * sender died. Its reply may be lost.
  *
- * Without a coordinator there is an operator, who may say at any moment what is true: that the other node is stopped
- * and has not served alone since. An operator may force a node to lead once; frames lost by that do not count as
- * missing. */
+ * Without a coordinator an operator may assert at any moment that the other node is stopped and has not served alone
+ * since it stopped following. If this is true, the model accepts the assertion. An operator may force a node to lead
+ * once; frames lost by that do not count as missing. */
 #ifndef TARRY_TESTS_MODEL_PAIR_WORLD_H
 #define TARRY_TESTS_MODEL_PAIR_WORLD_H
 
@@ -48,8 +48,8 @@ struct model_log {
 struct model_message { /* a message under way to a node */
     bool is_there;
     struct pair_message message;
-    struct model_log
-        log; /* FOLLOW: the requester's log; FRAMES: the leader's log, whose frames from `from` on are sent */
+    struct model_log log; /* kind FOLLOW: the requester's log; kind FRAMES: the leader's log, whose frames after
+                             position `from` are sent */
     uint8_t from;
     uint8_t disk; /* number of the sender's disk */
 };
@@ -67,8 +67,8 @@ struct model_node {
     struct pair pair;
     struct pair_hard_state hard_state; /* the durable hard state */
     uint8_t disk;                      /* number of the disk: 0, or 1 after the exchange */
-    uint8_t peer;                      /* durable: the other node's disk that this node last counted or followed */
-    uint8_t leader;                    /* number of the disk of the node whose answers arrived last */
+    uint8_t peer;                      /* durable: number of the other node's disk, as this node last knew it */
+    uint8_t leader;                    /* number of the disk from which the last answer came */
     struct model_log log;
     uint64_t runs;
     /* Latest epoch that the node has led or durably promised; its hard state should have it (past.h). */
@@ -79,7 +79,7 @@ struct model_node {
     /* Request at the coordinator. */
     enum operation_state operation;
     bool is_swap;
-    struct model_swap swap; /* the swap that the request asks for */
+    struct model_swap swap; /* the compare-and-set that the request asks for, if `is_swap` */
     struct pair_event answer;
     struct model_swap ghost; /* a compare-and-set whose sender no longer waits; it may still be carried out */
     /* True: a query, which appends nothing, waits at this node as the leader. */
@@ -119,9 +119,9 @@ enum action {
     ACT_CRASH_LOST,
     ACT_APPEND,
     ACT_SYNC,
-    ACT_TAKE,      /* the node takes the question, which is removed */
+    ACT_TAKE,      /* the node receives the question; the network no longer has it */
     ACT_TAKE_TWIN, /* the node takes the question, which also stays, because it was doubled */
-    ACT_TAKE_NEAR, /* like ACT_TAKE_TWIN, but the requester lacks only a little */
+    ACT_TAKE_NEAR, /* the node receives the question; the network keeps a copy (a doubled message) */
     ACT_TAKE_ANSWER,
     ACT_TAKE_ANSWER_TWIN,
     ACT_WRITE_STATE,
@@ -143,7 +143,7 @@ enum action {
     ACT_PROMOTE,
     ACT_YIELD,
     ACT_WRONG,      /* the operator makes a false assertion */
-    ACT_UNANSWERED, /* the question that an operator's command waits for times out */
+    ACT_UNANSWERED, /* the question that an operator's command sent to the other node times out */
     ACT_EXCHANGE,   /* an operator gives the node an empty disk */
     ACT_LOSE,       /* the coordinator loses the record and all requests in flight */
     ACT_KEEP,       /* an operator copies the coordinator's data */

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* A running node believes no version older than the one it has seen (coordinator.c, find_doubt); a started node uses
- * its hard state. */
+/* Makes all nodes forget what they read of the record. A running node refuses a version older than one that it has seen
+ * (find_doubt in coordinator.c); a started node uses its hard state. */
 static void forget(struct pair_world *world, uint64_t version, const struct pair_record *record) {
     for (int i = 0; i < NODES; i++) {
         struct model_node *node = &world->nodes[i];
@@ -39,7 +39,7 @@ static bool keep_record(struct pair_world *world) {
     return true;
 }
 
-/* Returns whether some node could recognize the loss. */
+/* Returns whether at least one node can notice that the coordinator lost changes of the record. */
 static bool is_fair(const struct pair_world *world) {
     const struct pair_record *kept = &world->kept, *record = &world->record;
     if (kept->epoch == record->epoch) return (kept->in_sync & ~record->in_sync) == 0;

@@ -1,18 +1,21 @@
-/* past.h: the coordinator forgets (F-31b). Its record is lost, or set back to an earlier one, of an earlier epoch or
- * of the same. There are two ways to set it back. The server's data are restored: versions go back too, and a node
- * that has seen a later version refuses it. Or a client writes an old value over the present one: it gets a later
- * version, and is believed.
+/* past.h: the coordinator loses the record, or goes back to an earlier record, of an earlier epoch or of the same epoch
+ * (F-31b). An earlier record comes back in one of two ways.
  *
- * The model leaves out losses that no node could recognize. A record of an earlier epoch is restored only if every
- * node that it lets lead has durably seen a later epoch. One of the same epoch is restored only if it lets no more
- * nodes lead than the present one. */
+ * First way: an operator restores the server's data. Versions go back too, so a node that has seen a later version
+ * refuses the record.
+ *
+ * Second way: a client writes an old value over the present one. The value gets a later version, so nodes accept it.
+ *
+ * The model leaves out losses that no node could notice. It restores a record of an earlier epoch only if every node
+ * that may lead by this record has durably seen a later epoch. It restores a record of the same epoch only if no more
+ * nodes may lead by it than by the present record. */
 #ifndef TARRY_TESTS_MODEL_PAST_H
 #define TARRY_TESTS_MODEL_PAST_H
 
 #include "pair_world.h"
 
-/* Does ACT_LOSE, ACT_KEEP, ACT_ROLL or ACT_PUT_BACK. Returns false for any other action, or if it is not possible
- * now. */
+/* Carries out one of the actions by which the coordinator loses changes: ACT_LOSE, ACT_KEEP, ACT_ROLL or ACT_PUT_BACK.
+ * Returns false for any other action, and if the action is not possible now. */
 bool past_act(struct pair_world *world, enum action action);
 /* Models tarry pair record --write at the leader of the latest epoch, once `tarry status` shows that no node is
  * claiming leadership. The leader restarts afterwards. */

@@ -1,13 +1,12 @@
-"""mutate.py: mutation testing: would a test notice a mistake? Makes small changes of the product (changes.py), one at a time, and
-runs the tests that can see them, the quickest first (table.py), until one fails. Prints the changes that no test notices, as a
-diff.
+"""mutate.py: mutation testing: shows whether a test would notice a mistake. Makes small changes of the product (changes.py),
+one at a time. Runs the tests that can see the change, the quickest first (table.py), until one fails. Prints the changes
+that no test notices, as a diff.
 
-It works on a copy of the tree in build-mutate/, with a build directory of its own. A change that gives the same object file, or
-does not compile, does not count. Programs are linked a few at a time, when they are run; a program that the change leaves
-identical is not run. If a test fails that has not passed before, it is run on the unchanged copy: if it fails there too, it is
-left out and reported. A program is ended at its first failed check. For Python programs that check is run once more, because a
-busy machine may make it fail. Tests that have noticed changes of the same folder run first, and tests named like the changed
-file.
+The changes are made in a copy of the tree in build-mutate/, with its own build directory. A change does not count if it
+does not compile or gives the same object file. A program is linked when it is run, and is not run if the change leaves it
+identical. Each program ends at its first failed check. A failed Python program is run once more, because a busy machine may
+make it fail. A test that fails for the first time is also run on the unchanged copy; if it fails there too, it is left out
+and reported. Tests that noticed changes of the same folder, and tests named like the changed file, run first.
 
 build-mutate/known.json keeps how long each test takes. --journal keeps the results, a line of JSON per change (journal.py).
 """
@@ -37,7 +36,8 @@ RULES = "mutate.ninja"  # a copy of build.ninja that does not regenerate itself
 EACH = 18  # number of changes of a folder that are tried before other folders follow
 AT_ONCE = max(2, len(os.sched_getaffinity(0)))  # number of programs at the same time; twice as many for Python programs, which mostly wait
 ENV = {**os.environ, "CCACHE_NOHASHDIR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-# Files that Python programs run: in these folders every program or preloaded library, and the library that they link.
+# Programs and libraries that Python tests run: a test depends on every file whose path begins with one of these
+# prefixes.
 HELPERS = ("tests/e2e/", "tests/hostile/", "tests/coordinator/", "tests/crash/", "tests/unit/cut_tail", "client/examples/", "broker/shell/tarryd", "client/tool/tarry",
            "client/libtarry")
 SAID_MAX = 1 << 20
@@ -405,8 +405,9 @@ def parse_options():
 
 
 def spread(found, seed):
-    """Returns a random order: first EACH changes of each folder in turn, then all others, so that large folders get more. Two
-    trees with a common change have it at the same place."""
+    """Returns the changes in a random order. First come up to EACH changes of each folder in turn, then all others, so that
+    large folders get more. The order depends only on the seed and on each change, so two similar trees have similar orders.
+    """
     folders = {}
     for item in found:
         place = hashlib.sha256(f"{seed} {journals.identity(*item)}".encode()).hexdigest()
