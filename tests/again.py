@@ -1,14 +1,13 @@
 """again.py: decides whether a failed test is run a second time.
 
-Tests of real processes and threads wait for other processes, with a time limit. On a shared machine, one in about two thousand
-waits is longer than any reasonable limit. *So* a program of `unit` or `e2e` that failed is run once more, alone. If it passes
-then, it is *unsteady*: it does not count as failed, but the report ends with its name and its output. An unsteady test must
-still be examined, because some were defects.
+Tests of real processes and threads wait for other processes, with a time limit. On a shared machine, one in about two
+thousand waits is longer than any reasonable limit. *So* a program of `unit` or `e2e` that failed is run once more, alone.
+If the program passes the second time, it is *unsteady*: it does not count as failed, but the report ends with its name and
+its output. Somebody must still examine an unsteady test, because some were defects.
 
-These failures are not repeated, because a busy machine does not explain them:
-- a crash, a failed assertion, a sanitizer's report, a hang up to the time limit;
-- a broken promise: an early delivery, or any failure of a program of suite `once`, which may be a lost task;
-- any other suite: a seed that passes the second time is a defect, and so is a complaint of the ledger.
+These failures are not repeated, because a busy machine does not explain them. First, a crash, a failed assertion, a
+sanitizer's report, or a hang up to the time limit. Second, a broken promise: an early delivery, or any failure in the suite
+`once`, which may be a lost task. Third, a failure in any other suite, where a seed that passes the second time is a defect.
 """
 import re
 import subprocess

@@ -1,4 +1,4 @@
-/* appended.h: makes the header that the log gives to a frame of the core, for tests without a log. */
+/* appended.h: makes the frame header that log_append would write for a frame of the core, for tests without a log. */
 #ifndef TARRY_TESTS_APPENDED_H
 #define TARRY_TESTS_APPENDED_H
 

@@ -58,14 +58,14 @@ class Contract:
         self.assertIn("done", {outcome for outcome, _ in outcomes.values()})
 
     def until_present(self, probe, value):
-        """Reads the presence until NAME has the text `value`; None: until it is absent."""
+        """Reads the presence until the entry NAME has the text `value`, or until NAME is absent if `value` is None."""
         def look():
             answer = probe.done("present", "present-0")
             return (answer["value"] if answer["version"] else None) == value
         harness.wait_until(f"present: {value}", look, WAIT_S)
 
     def test_f31c_who_declares_itself_is_present_for_a_while(self):
-        """A presence is only information, so it does not change the version of any entry."""
+        """A node's presence at the coordinator is only information, so it does not change the version of any entry."""
         there, asking = self.probe(self.url(), PATIENT_MS, PRESENT_MS), self.probe(self.url())
         there.done("set", "record", 0, "one")
         self.until_present(asking, None)
@@ -92,8 +92,8 @@ class Contract:
         self.until_present(asking, None)
 
     def test_f31c_who_says_something_else_is_there_meanwhile_and_heard_of(self):
-        """A leader answers its follower's question at the coordinator by declaring its presence again. The presence has no
-        gap.
+        """A follower can ask its leader a question through the coordinator. The leader answers by declaring its presence with
+        another text. The presence is never absent meanwhile.
         """
         there, asking = self.probe(self.url(), PATIENT_MS, PRESENT_MS), self.probe(self.url())
         there.done("set", "record", 0, "one")
@@ -112,8 +112,8 @@ class Contract:
             self.assertFalse(there.call("stands", "something-else")["stands"])
 
     def compete(self, url, urls, rounds, chaos=None):
-        """Several processes compete through `urls`, whose connections may be cut at any time. The true value is read at `url`.
-        With faults there are more rounds, until every required outcome has occurred.
+        """Several processes compete through `urls`, whose connections may be cut at any time. The test reads the true value
+        through `url`, which is never cut. With faults, the rounds continue until every outcome in NEEDED has occurred.
         """
         outcomes, threads = {}, []
 
@@ -130,7 +130,7 @@ class Contract:
                 answer = probe.call("set", "record", now["version"], now["value"] + mark)
                 outcomes[mark] = answer["outcome"], answer.get("version")
                 if chaos:
-                    time.sleep(random.uniform(0, 0.03))  # otherwise the rounds would end before the network has failed twice
+                    time.sleep(random.uniform(0, 0.03))  # slow down, so that the network fails at least twice before the rounds end
 
         for number, way in enumerate(urls):
             probe = self.probe(way, *((300, 1000) if chaos else ()))
@@ -303,7 +303,7 @@ class OverServer(Contract):
         proxy, url = self.by_proxy()
         probe, other = self.impatient(url, PATIENT_MS, 1500), self.probe(self.url())
         probe.ask("watch", "record")
-        probe.wait_news(lambda item: "changed" in item)  # the call above has set the watch
+        probe.wait_news(lambda item: "changed" in item)  # the first event shows that the watch is set
         before = probe.call("session")["sessions"]
         end = time.monotonic() + 60
         while probe.call("session")["sessions"] == before and time.monotonic() < end:
@@ -322,7 +322,9 @@ class OverServer(Contract):
     # ---- actions of an operator
 
     def test_an_entry_that_is_deleted_or_made_again_is_not_believed(self):
-        """R4, F-31b: the versions of a new entry start again at the beginning, and must not be confused with earlier ones."""
+        """R4, F-31b: the versions of a deleted and recreated entry start again at the beginning. A client must not confuse
+        them with versions of the former entry.
+        """
         probe, other = self.probe(self.url()), self.probe(self.url())
         probe.done("set", "record", 0, "one")
         self.assertEqual(probe.done("read", "record")["version"], 1)

@@ -133,8 +133,8 @@ class Users(Case):
         self.refused(self.before.url(), "has authentication turned off, so any client can change the record", "pair:secret")
 
     def test_a_token_that_expires_is_renewed(self):
-        """In this test an unused token expires after one or two seconds. A call notices that first, because probes come only
-        every 15 s.
+        """In this test an unused token expires after one or two seconds. The client's next call discovers this, because its
+        regular probes come only every 15 s.
         """
         probe = self.probe(self.server.url("/tarry/renewed"), PATIENT_MS, 60000, "pair:secret")
         probe.done("set", "record", 0, "0")
@@ -290,7 +290,9 @@ class Several(Case):
         return probes[number % len(probes)]
 
     def test_when_all_have_failed_it_is_said_at_once(self):
-        """The call fails at once, although only a part of the session (five minutes here) has passed."""
+        """If all servers are unreachable, a call fails at once. It does not wait for the end of the session (five minutes
+        here).
+        """
         server = Etcd("gone")
         self.addCleanup(server.close)
         server.start().wait_ready()
@@ -418,7 +420,7 @@ class Hostile(Case):
             self.unknown(self.lie(range=lie).call("read", "record"))
 
     def test_a_cluster_is_believed_once_all_hosts_had_time_to_answer(self):
-        """The second host answers at a time when the first host is asked again. It belongs to another cluster."""
+        """The second host belongs to another cluster. Its answer arrives while the client asks the first host a second time."""
         asked, again = [], threading.Event()
 
         def first():
@@ -476,7 +478,7 @@ class Nowhere(Case):
 
     @unittest.skipUnless(CAN_MOUNT, "an /etc/resolv.conf of one's own needs root")
     def test_a_resolver_that_hangs_holds_up_nobody(self):
-        """A call and the close do not wait, although libcurl's thread still hangs."""
+        """libcurl's resolver thread hangs. Neither a call nor the closing of the client waits for this thread."""
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
             file.write("nameserver 127.0.0.111\noptions timeout:30 attempts:5\n")
             file.flush()

@@ -68,8 +68,9 @@ def can_have_hosts():
 class Names:
     @unittest.skipUnless(can_have_hosts(), "an /etc/hosts of one's own needs root")
     def test_a_server_that_moves_to_another_address_is_found_there(self):
-        """A name is looked up again when there is no connection. While there is one, it is not looked up again (the client of 3.8
-        would do it at every turn)."""
+        """The client looks a server's name up again when it has no connection, and never while it has one. (The ZooKeeper
+        client 3.8 would look it up in every round of its loop.)
+        """
         server = self.make_server().start().wait_ready()
         self.addCleanup(server.close)
         hosts = server.directory + "/hosts"
@@ -99,7 +100,7 @@ class Names:
 class NamesOfZooKeeper(Names, Case):
     named = "ZooKeeper"
     make_server = ZooKeeper
-    sessions_of_late = 2  # the first session was never established
+    sessions_of_late = 2  # the first session was never established, so the server counts two
 
 
 @needs("etcd", etcd.missing())

@@ -58,7 +58,9 @@ class Probe:
         return answer
 
     def wait_news(self, wanted, start=0):
-        """Waits for an event that `wanted` accepts, from number `start` on; returns its number + 1."""
+        """Waits for an event that `wanted` accepts, at index `start` or later of `self.news`. Returns the index behind the
+        event.
+        """
         def find():
             return next((i for i in range(start, len(self.news)) if wanted(self.news[i])), None)
         with self.changed:
@@ -119,8 +121,8 @@ class Case(unittest.TestCase):
 
 
 def needs(server, lack):
-    """Skips a test unless `lack` is None. `lack`: a sentence that says what the server needs on this machine. A skipped test
-    must be visible.
+    """Skips a test, visibly, if the server cannot run on this machine. `lack`: a sentence that says what the server needs;
+    None: the server can run.
     """
     def decorate(case):
         if lack:

@@ -17,7 +17,8 @@ def calls(*names):
 WRITES = calls("pwrite", "writev", "fsync", "fdatasync", "rename", "unlink")
 EVERYTHING = WRITES + "+" + calls("open", "mkdir", "posix_fallocate")
 TASKS = 30
-# With TARRY_SLOW every call is hit; otherwise every ninth call, and the last calls, which complete the directory.
+# With TARRY_SLOW, each call is interrupted in turn. Otherwise every ninth call is, and the last calls, which complete
+# the directory.
 STEP = 1 if os.environ.get("TARRY_SLOW") else 9
 LAST = 6
 

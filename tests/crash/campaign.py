@@ -1,6 +1,7 @@
-"""campaign.py: a campaign runs one life of the broker for every call that a fault can hit, several lives at a time, and
-reports what was wrong in each. A life without a fault counts the calls. `TARRY_CRASH_ALL=1` hits every call; otherwise a
-campaign hits an evenly spread sample, whose size the test sets.
+"""campaign.py: injects a fault at each of many system calls. For each call, a campaign runs a broker on a new directory (a
+*life*), injects the fault at that call, and reports what was wrong. Several lives run at a time. First, a life without a
+fault counts the calls. `TARRY_CRASH_ALL=1` injects a fault at every call; otherwise a campaign takes an evenly spread
+sample, whose size the test sets.
 """
 import concurrent.futures
 import os
@@ -24,7 +25,7 @@ def spread(count, samples):
 
 
 class Census:
-    """Counts the calls of each kind in a life without a fault, once for each workload."""
+    """Counts the calls of each kind in a run of the broker without a fault, once for each workload."""
 
     def __init__(self):
         self.lives = {}
@@ -79,8 +80,9 @@ class Campaign(unittest.TestCase):
 
     def every_call(self, what, how, samples=12, for_ever=False, check=None, work=WHOLE, snapshot=None, spare=None, but_last=False,
                    **options):
-        """Runs a life for each index of the calls `what`. `check(life)` may yield complaints about a life in which a call was
-        hit. `but_last`: the last call is not hit, because it may still be running when the process ends by itself.
+        """Runs a broker (a *life*) for each call of the kinds `what`, and injects the fault `how` at that call. `check(life)`
+        may yield complaints about a life in which the fault occurred. `but_last`: no fault at the last call, because the
+        process may end by itself while this call is running.
         """
         outcome = Outcome(census.count(work, what, snapshot, spare))
         lock = threading.Lock()
@@ -104,7 +106,7 @@ class Campaign(unittest.TestCase):
 
 
 class RecoveryCampaign(Campaign):
-    """A campaign whose lives begin with `snapshot`: the directory of a killed broker, with a torn tail."""
+    """A campaign in which each broker starts on a copy of `snapshot`: the directory of a killed broker, with a torn tail."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,6 +1,7 @@
-"""cold_test.py: the disk with the contents of tasks hangs. Only requests that need contents wait. When the contents arrive,
-the state at that time counts: the lane's session, the lease, a redaction (TRUE-1, CALM-1). The shim makes reads of the log
-wait, and meanwhile reports that no part of the log is in memory (fault_shim.c, "hold").
+"""cold_test.py: the disk with the contents of tasks hangs. Only requests that need contents wait. When the disk continues, the
+broker uses the present state of the lane's session, the lease and redactions, not the state at the time of the request
+(TRUE-1, CALM-1). The preloaded library makes reads of the log wait, and meanwhile reports that no part of the log is in
+memory (fault_shim.c, "hold").
 """
 import signal
 import sys
@@ -135,8 +136,8 @@ class Beside(Cold):
         return asking
 
     def crowd(self, size, count):
-        """Asks `count` times for a content of `size` bytes on the hanging disk. Meanwhile the broker must accept a long and a
-        short schedule, an ack and a heartbeat. Returns how many questions were answered BUSY.
+        """Requests `count` times a content of `size` bytes from the hanging disk. Meanwhile the broker must accept a schedule
+        with a long payload, one with a short payload, an ack and a heartbeat. Returns how many requests were answered BUSY.
         """
         body = b"x" * size
         task_id = self.schedule("far", "key", 3_600_000, body)
@@ -165,15 +166,15 @@ class Beside(Cold):
 
     # CALM-1, CAP-1
     def test_who_reads_long_contents_leaves_room_for_who_writes(self):
-        """Asks for 36 MB of contents. The broker reads at most 32 MiB, and these questions use at most half of the space for
-        requests.
+        """Requests 36 MB of contents. The broker reads at most 32 MiB of contents at once: half of its memory for requests
+        stays free for writes.
         """
         self.assertIn(self.crowd(self.LONG, 40), range(1, 20))
 
     # CALM-1, CAP-1
     def test_who_reads_short_contents_leaves_room_for_who_writes(self):
-        """Short contents: such questions may use half of the 256 request contexts (broker/shell/door/rpc.h). The number of
-        bytes does not matter here.
+        """Requests for short contents may use at most half of the 256 request contexts (broker/shell/door/rpc.h). Their size
+        in bytes does not matter.
         """
         self.assertIn(self.crowd(400, 210), range(210 - 128, 210 - 32))
 
@@ -220,7 +221,7 @@ class Full(Cold):
 # TRUE-1
 class Late(Cold):
     FURTHER_THAN_A_READ = 8192  # broker/engine/outgoing_read.c: OUTGOING_GAP_MAX
-    REST_S = 1.1  # limit of broker/core: a lane is given to another session only after 1 s
+    REST_S = 1.1  # a little longer than the 1 s after which broker/core may give a lane to another session
 
     def tasks(self, lane):
         """Returns the tasks of the next message that has tasks. Ignores messages without tasks (lanes.c)."""
@@ -287,7 +288,7 @@ class Late(Cold):
         reads = self.fault.matched
         self.commit([(12, [(1, [(1, ids[0])]), (2, "asked for")])])
         harness.wait_until("the eraser has looked at the frame", lambda: self.fault.matched > reads + 2, 30)
-        time.sleep(0.5)  # time in which the redaction could erase too early; it must wait for the running read, and precede later reads
+        time.sleep(0.5)  # gives the redaction time to erase too early; it must wait for the running read
         self.fault.disarm()
         message = lane.receive()
         self.assertNotIn(b"secret", message)

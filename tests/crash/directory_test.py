@@ -37,8 +37,8 @@ def verified(data):
 
 
 def contents(data):
-    """Returns hashes of all files except locks and the prepared next segment, which has no final name yet. Any start may make
-    these again.
+    """Returns hashes of all files except locks and next.tmp, the prepared next segment. Any start of a broker may make new
+    locks and a new next.tmp.
     """
     found = {}
     for directory, _, files in os.walk(data):
@@ -68,8 +68,8 @@ class Opening:
         self.is_unchanged = contents(data) == self.before
 
     def complaints(self):
-        """Returns complaints. There are none if the start was refused with an error message and changed nothing, or if the
-        broker started and stopped cleanly.
+        """Returns complaints; an empty list means success. A broker may either start and stop cleanly, or refuse to start with
+        an error message and change nothing.
         """
         if self.ready:
             return [] if self.status == 0 else [f"opened, and ended with {self.status}: {self.log}"]
@@ -126,8 +126,9 @@ class Mixture(Case):
         return steps
 
     def wait_retired(self):
-        """Waits until only the current segment is left. A kill during a retirement would leave an index whose log start is a
-        segment ahead of the files. Then a mixed directory may be invalid where `mix` expects a valid one.
+        """Waits until only the current segment is left. Reason: a kill during a retirement may leave an index whose log start
+        is one segment ahead of the log's files. A directory mixed from such parts may be invalid where `mix` expects a
+        valid one.
         """
         end = time.monotonic() + RETIRED_WAIT_S
         while sum(name.endswith(".seg") for name in os.listdir(os.path.join(self.data, "log"))) > 1:
@@ -181,7 +182,7 @@ class Mixture(Case):
         self.live(other, lambda broker: schedule(broker, ["e"]))
         shutil.rmtree(os.path.join(self.data, "index"))
         shutil.copytree(os.path.join(other, "index"), os.path.join(self.data, "index"))
-        said = " ".join(self.refused().log)  # the message depends on the lengths, because the other history may have one more seal
+        said = " ".join(self.refused().log)  # two messages are possible, because one of the two histories may have one more seal
         self.assertTrue("do not belong together" in said or "the end of the log is lost" in said, said)
 
 

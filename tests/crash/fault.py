@@ -1,6 +1,6 @@
-"""fault.py: one fault for one run of tarryd. It names the calls that are hit and the kind of fault, and returns how many calls
-there were. The shim (fault_shim.c) executes the fault. A page of shared memory tells the shim when; the shim writes its
-results there, so they are also available after SIGKILL.
+"""fault.py: injects one fault into one run of tarryd. Names the calls that fail and the kind of fault, and returns how many
+calls there were. The preloaded library fault_shim.c executes the fault. Shared memory tells the library at which call; the
+library writes its results to this memory, so they are also available after SIGKILL.
 """
 import mmap
 import os

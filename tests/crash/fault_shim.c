@@ -20,7 +20,8 @@
  * Every call is counted, also without TARRY_FAULT, so that a test knows how many calls it can hit. The page survives
  * the process. A call counts where the caller enters libc: calls inside libc (fopen, getaddrinfo) are not seen. The
  * shim allocates nothing, and hits nothing before its constructor has run. */
-#undef _FILE_OFFSET_BITS /* meson defines it; with it these functions would have the same names as those of ALSO_64 */
+#undef _FILE_OFFSET_BITS /* meson defines _FILE_OFFSET_BITS; with it these functions would have the same names as      \
+                            those of ALSO_64 */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -78,10 +79,12 @@ static const char call_names[][NAME_SIZE] = {CALLS(NAME_TEXT)};
 /* Shared with fault.py, which reads these fields by their offsets. */
 struct fault_page {
     _Atomic uint64_t first; /* first of the matching calls that are hit */
-    _Atomic uint64_t last;  /* last of the matching calls that are hit, counted from 1; first = 0: none */
+    _Atomic uint64_t
+        last; /* number of the last matching call that gets the fault, counted from 1; `first` = 0: no call gets it */
     _Atomic uint64_t matched;
     _Atomic uint64_t fired;
-    char hit[HIT_SIZE]; /* the last hit: scope.call, thread, and the callers (object+offset, innermost first) */
+    char hit[HIT_SIZE]; /* the last call that got the fault: scope.call, thread, and the callers (object+offset,
+                           innermost first) */
     uint64_t scope_count;
     uint64_t call_count;
     char scope_names[SCOPE_COUNT][NAME_SIZE];
@@ -167,7 +170,7 @@ static enum scope scope_of_path(const char *path) {
     if (strncmp(rest, "/log", 4) == 0) return SCOPE_log;
     if (strncmp(rest, "/archive/", 9) == 0 || strcmp(rest, "/archive") == 0) return SCOPE_archive;
     if (strncmp(rest, "/index/keyring", 14) == 0)
-        return SCOPE_data; /* these files are in LMDB's directory, but the broker itself writes them */
+        return SCOPE_data; /* LMDB's directory also has the keyring, but the broker itself writes the keyring */
     return strncmp(rest, "/index", 6) == 0 ? SCOPE_index : SCOPE_data;
 }
 
@@ -280,7 +283,8 @@ __attribute__((constructor)) static void begin(void) {
     REAL(name);                                                                                                        \
     enum how how = meet(scope, CALL_##name);                                                                           \
     if (how == HOW_FAIL) return errno = rule.error, (failure)
-/* Ends a function of the shim after the real call was made. */
+/* Last statement of a replaced function, after the real call: does the faults that come after the call, then returns
+ * the result. */
 #define DONE(result)                                                                                                   \
     do {                                                                                                               \
         if (how == HOW_DONE_CUT) power_cut(atomic_load(&page->first));                                                 \
@@ -306,7 +310,7 @@ static size_t part(enum how how, size_t size) {
     return (how == HOW_SHORT || how == HOW_HALF) && size > 1 ? size / 2 : size;
 }
 
-/* Returns whether the simulated power cut must know the writes to this file. */
+/* Returns whether the simulated power cut records the writes to this file, to undo them. */
 static bool is_followed(int descriptor) {
     enum scope scope = scope_of_descriptor(descriptor);
     return (rule.how == HOW_CUT || rule.how == HOW_DONE_CUT) &&

@@ -15,15 +15,15 @@ HANGS = "the disk of the data directory does not respond"
 class Hung(pair.Case):
     """F-31a"""
 
-    # --failover-after is so long that a node leads earlier only if an operator ordered it. The leader waits --solo-
-    # after for a former leader that comes back as a follower while its disk hangs.
+    # --failover-after is so long that a node takes over earlier only if an operator orders it. While the disk of the
+    # former leader hangs, the new leader waits for it for the time of --solo-after.
     arguments = ("--failover-after", "60s", "--solo-after", "2s")
 
     def setUp(self):
         super().setUp()
         self.fault = Fault(self.directory, self.a.data, "log.fdatasync", "hold")
         self.addCleanup(self.fault.close)
-        self.addCleanup(self.fault.disarm)  # runs before the fault is closed, and lets held calls continue
+        self.addCleanup(self.fault.disarm)  # lets waiting calls continue; cleanups run in reverse order, so this one runs before fault.close
         self.a.env = {**self.a.env, **self.fault.env()}
 
     def hang(self, urls):
@@ -59,7 +59,7 @@ class Hung(pair.Case):
         time.sleep(PAUSE_S)
         for broker in (self.b, self.a):
             self.thaw(broker)
-        self.wait_log(self.a, "event=overslept")  # in the same round the node checks its disk, before the sync has ended
+        self.wait_log(self.a, "event=overslept")  # the node notices the pause and checks its disk in the same round of its loop, while the sync still hangs
         self.fault.disarm()
         self.assertEqual(stream.next()["result"], "scheduled")
         self.assertEqual(self.a.tarry("status").one["role"], "primary")

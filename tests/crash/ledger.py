@@ -15,7 +15,7 @@ class Ledger:
         self.deliveries = []  # delivery objects, with _arrived_ms
         self.odd = []         # replies that can never be right
         self.open = {}        # key → request without a reply: it may have been carried out
-        self.moving = collections.Counter()  # key → number of moves whose outcome no reply shows, sent by clients that also consume
+        self.moving = collections.Counter()  # key → number of moves without a known outcome; only moves by clients that also consume
         self.jumped = False   # the broker's clock may jump: then it forgets outcomes, and producers that were idle for a day
         self.forgotten = 0    # schedules that were answered `forgotten`: their outcome is unknown
         self.may_have_ended = set()  # keys of cancels that were answered `forgotten`
@@ -29,8 +29,9 @@ class Ledger:
     # ---- facts from the replies
 
     def is_forgotten(self, answer):
-        """Returns whether the reply says that the broker has forgotten the producer. The request may be a repeated one that took
-        effect before the clock jumped: a producer id is valid for 24 idle hours (proto/WIRE.md). Without a jump, the reply is wrong.
+        """Returns whether the broker replied that it has forgotten the producer. A producer id is valid for 24 idle hours
+        (proto/WIRE.md), so this reply is right only after a jump of the clock. The request may be a repetition of one that
+        took effect before the jump.
         """
         if answer.get("code") != "forgotten":
             return False
@@ -68,8 +69,8 @@ class Ledger:
         return key in self.schedules and self.schedules[key]["_arrived_ms"] < answer["_asked_ms"]
 
     def may_be_forgotten(self, key, deliveries):
-        """Returns whether the broker's clock has jumped, so that the task may have ended more than --outcome-retention earlier
-        (docs/LIMITS.md, Time). Neither the reply to a cancel nor a delivery shows which clock the broker used.
+        """Returns whether the broker may have forgotten the task's outcome after --outcome-retention, because its clock has
+        jumped (docs/LIMITS.md, Time). The ledger cannot see whether the task ended before or after the jump.
         """
         return self.jumped and (bool(deliveries) or any(a["result"] == "cancelled" for _, a in self.cancels[key]))
 

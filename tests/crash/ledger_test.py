@@ -30,8 +30,8 @@ class Judge(unittest.TestCase):
         self.assert_found("lost")
 
     def test_a_cancel_whose_producer_was_forgotten(self):
-        """The cancel may have taken effect, so the task may be gone. A broker may forget a producer in use only after a jump
-        of its clock.
+        """A cancel was answered `forgotten`. It may have taken effect, so the task may be gone. A broker may forget a producer
+        in use only after a jump of its clock.
         """
         forgotten = {"result": "failed", "code": "forgotten", "key": "k", "_asked_ms": 80, "_arrived_ms": 90}
         self.ledger.cancelled(forgotten)
@@ -113,8 +113,8 @@ class Judge(unittest.TestCase):
         self.assert_found("untrue")
 
     def test_a_cancel_after_the_outcome_was_forgotten(self):
-        """The reply `unknown` to the cancel of a known task is accepted only after a jump of the broker's clock, and not if
-        the task is live.
+        """A cancel of a known task was answered `unknown`. The ledger accepts this reply only after a jump of the broker's
+        clock, and only if the task has ended.
         """
         unknown = {"result": "unknown", "key": "k", "deliveries": 0, "_asked_ms": 110, "_arrived_ms": 120}
         self.ledger.jumped = True

@@ -97,7 +97,9 @@ class Life:
         process.stderr.close()
 
     def ask(self, *arguments, stdin=None):
-        """Returns (replies, each with the times of request and arrival; whether the tool ended by itself)."""
+        """Runs the tool. Returns its replies, and whether it ended by itself. Each reply has the times of the request and of
+        the reply's arrival.
+        """
         asked_ms = now_ms()
         with tempfile.TemporaryFile() as file:
             file.write((stdin or "").encode())

@@ -19,10 +19,13 @@ TIMEOUT = "60s"  # long, because the broker may be restarted during a call
 
 
 class Load:
-    """All clients of the test. Each thread reads one stream's replies into the ledger. One task in `hand_every` is acked by hand,
-    with a process each; 0: none. `prefix` begins every key, `queue_prefix` the names of both queues; `pause_s` is the time
-    between two groups of requests; `timeout` is how long a client retries. `ahead_ms` returns how far the broker's clock is
-    ahead of the clients' clock: each time in the ledger is on the broker's clock."""
+    """All clients of the test. Each thread reads one stream's replies into the ledger.
+
+    `hand_every`: one task in this number is acked by a separate process; 0: no task. `prefix`: beginning of every key.
+    `queue_prefix`: beginning of both queues' names. `pause_s`: time between two groups of requests. `timeout`: how long a
+    client retries. `ahead_ms`: returns how far the broker's clock is ahead of the clients' clock; all times in the ledger
+    are on the broker's clock.
+    """
 
     def __init__(self, broker, seed, hand_every=12, prefix="t", queue_prefix="", pause_s=0.04, timeout=TIMEOUT, ahead_ms=lambda: 0):
         self.hand_every, self.prefix, self.pause_s = hand_every, prefix, pause_s
@@ -98,7 +101,7 @@ class Load:
     def ack_by_hand(self):
         while self.acking:
             try:
-                delivery = self.by_hand.pop()  # takes the newest delivery, because on a busy machine the other leases may have ended
+                delivery = self.by_hand.pop()  # takes the newest delivery, because on a busy machine the leases of older deliveries may have ended
             except IndexError:
                 time.sleep(0.02)
                 continue

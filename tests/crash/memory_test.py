@@ -15,7 +15,9 @@ class NoMemory(Campaign):
         self.every_call(HEAP, "ENOMEM", 16, deadline_s=10)
 
     def test_f11_one_aligned_allocation(self):
-        """The filters of runs and of summaries are so few that a sample of all allocations would miss them."""
+        """Only the filters of the index's runs and of summaries use aligned_alloc. These calls are so few that a sample of all
+        allocations would miss them.
+        """
         self.every_call("heap.aligned_alloc", "ENOMEM", 4, deadline_s=10)
 
     def test_f11_all_from_one_on(self):

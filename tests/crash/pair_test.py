@@ -1,7 +1,8 @@
-"""pair_test.py: the follower's disk is full (F-28) or fails (F-5), or its memory is full (F-11). It ends with a sentence, is
-started again and again, as systemd does, and follows again once it can. Its leader continues according to its options.
+"""pair_test.py: the follower's disk is full (F-28) or fails (F-5), or its memory is full (F-11). The follower ends with an
+error message, and is started again and again, as systemd does. It follows again once the fault is gone. Its leader
+continues according to its options.
 
-A follower that asks but stores nothing is not silent. Only stored frames count: a leader that may serve alone continues without
+A follower that sends requests but stores no frames still counts as missing: a leader that may serve alone continues without
 it.
 """
 import os
@@ -53,7 +54,7 @@ class Follower(pair.Case):
 
     def tearDown(self):
         if self.nurse:
-            self.nurse.end()  # the nurse ends first, because otherwise it would start a broker again that is never stopped then
+            self.nurse.end()  # `nurse` restarts the follower; end it first, because otherwise it would start another broker that nobody stops
         super().tearDown()
 
     def begin(self, what, how, spare=None):
@@ -76,7 +77,7 @@ class Follower(pair.Case):
         self.acknowledged += 1
 
     def check_patience(self, said_before):
-        """Checks that the leader waited for the follower once, and not again after its log had `said_before` lines."""
+        """Checks that the leader waited for the follower at most twice after its log had `said_before` lines."""
         since = self.a.log[said_before:]
         self.assertLess(sum("event=follower_awaited" in line for line in since), 3, self.a.log_text())
 
@@ -100,8 +101,8 @@ class Follower(pair.Case):
         self.wait_for("it says why", lambda: any(reason in line for line in self.b.log))
         self.assertGreater(len(self.nurse.statuses), 0)
         self.assertEqual(set(self.nurse.statuses), {STORAGE_FAILED})
-        # The follower ends because of the failure, and its connection breaks. Or the leader notices before that that
-        # the follower stores nothing.
+        # The leader reports one of two events: the follower's connection broke (follower_gone), or the follower stored
+        # nothing (follower_stuck).
         self.assertTrue(any("event=follower_gone" in line or "event=follower_stuck" in line for line in self.a.log), self.a.log_text())
         make_room()
         self.judge()
@@ -135,7 +136,7 @@ class FullDisk(Follower):
             try:
                 self.fat(wait_s=STRICT_WAIT_S)
             except subprocess.TimeoutExpired:
-                if any(self.REASON in line for line in self.b.log):  # without this message, the disk was only slow
+                if any(self.REASON in line for line in self.b.log):  # the follower reported the full disk, so the timeout is expected; otherwise the disk was only slow
                     return
         self.fail("everything was acknowledged")
 

@@ -10,7 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* power_lock and power_unlock make a write or sync and its note one step, so that a cut comes before or after both. */
+/* power_lock and power_unlock enclose a write or sync and the call that records it. A power cut then comes before or
+ * after both. */
 void power_lock(void);
 void power_unlock(void);
 /* Notes that `size` bytes from `offset` will be written; offset -1: at the descriptor's current position. */

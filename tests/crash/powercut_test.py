@@ -33,7 +33,7 @@ class PowerCut(Campaign):
         self.every_call("index.pwrite+index.writev", "cut", 6, check=must_be_killed)
 
     def test_f6_data_around_names(self):
-        """Checks the contents of files; property/log_crash_test.c tests that names may be lost too."""
+        """Checks the contents of files. property/log_crash_test.c tests that a power cut may also lose renames and unlinks."""
         self.every_call("any.rename+any.unlink", "cut", 5, check=must_be_killed)
 
 

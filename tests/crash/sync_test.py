@@ -1,8 +1,8 @@
-"""sync_test.py: a sync of the log hangs, or fails (F-5). Nothing leaves the broker before the records that it depends on are
-durable (LOG-1), and clients are told the truth about what may be on the disk (LOG-4).
+"""sync_test.py: a sync of the log hangs, or fails (F-5). No message leaves the broker before the records on which the message
+depends are durable (LOG-1). Clients learn the truth about what may be on the disk (LOG-4).
 
-SIGKILL cannot show the first: the page cache survives the process. Here a sync is held, and the broker must send nothing
-meanwhile that depends on it.
+A test with SIGKILL cannot show LOG-1, because the page cache survives the process. Here a sync hangs, and meanwhile the
+broker must send no message that depends on the sync.
 """
 import glob
 import os
@@ -21,7 +21,7 @@ from harness import Case  # noqa: E402
 from life import STORAGE  # noqa: E402
 from wire import Connects, Session  # noqa: E402
 
-QUIET_S = 0.6  # time in s in which no message may leave; one that need not wait leaves within a millisecond
+QUIET_S = 0.6  # time in s in which no message may leave; a message that does not wait for the sync leaves within a millisecond
 SHARE_OF_REQUESTS = 8 << 20  # share of --memory 64 MiB for requests: broker/shell/process/config.h
 PLACES, PLACES_RESERVED = 256, 64  # broker/shell/door/rpc.h
 UNDONE_WAIT_S = 20  # time limit in s; less than a lease of 30 s
@@ -110,8 +110,8 @@ class Alone(Held):
 
 
     def test_f19_a_delivery_that_never_left_does_not_count(self):
-        """F-19, TRUE-1: the lane ends before the lease is durable. No consumer has seen the task, and the replies say so at
-        once.
+        """F-19, TRUE-1: the lane is closed before the lease is durable, so no consumer has seen the task. The replies say so
+        at once.
         """
         rpc, other = self.rpc(), self.rpc()
         producer = rpc.hello()
@@ -166,11 +166,11 @@ class Crowd(Held):
         return self.judge(count, wire.COMMIT, lambda producer: wire.commit(producer, 1, [wire.schedule("q", "", 3_600_000, bytes(size))]))
 
     def test_f37_large_requests(self):
-        """Each request counts four times its size, for its unpacked form."""
+        """Each request uses four times its packed size of the memory for requests, because it is unpacked."""
         self.assertLessEqual(self.judge_commits(60, 100_000) * 100_000 * 4, SHARE_OF_REQUESTS)
 
     def test_f37_very_many_requests(self):
-        """Some places are reserved for requests that are never refused."""
+        """Some request contexts (PLACES_RESERVED) are reserved for requests that are never refused."""
         self.assertLessEqual(self.judge_commits(240, 10), PLACES - PLACES_RESERVED)
 
     def test_f20_requests_that_are_large_once_they_are_unpacked(self):
@@ -184,7 +184,7 @@ class Lone(Held):
     memory, so that the disk is fast even on a busy machine.
     """
 
-    CALLS, GROUPS = 20, 50  # calls in a group; maximal number of groups
+    CALLS, GROUPS = 20, 50  # number of calls in a group; greatest number of groups
 
     def make_broker(self, *arguments, data=None, listen=None):
         memory = tempfile.mkdtemp(prefix="tarry-lone-", dir="/dev/shm")
@@ -207,8 +207,8 @@ class Lone(Held):
         harness.wait_until("there is room", is_taken, 30)
 
     def test_a_lone_call_wakes_no_other_thread(self):
-        """At least one group of calls must show it. On a busy machine the broker's threads are late, and a call that meets a
-        running thread does not count as alone.
+        """At least one group of calls must pass without waking another thread. On a busy machine the broker's threads are
+        late, and a call that meets a running thread does not count.
         """
         rpc = self.rpc()
         producer = rpc.hello()
@@ -244,11 +244,11 @@ class Lone(Held):
 
 
 class Late(Held):
-    """F-5, TIME-2: the disk hangs until the core has to wait for it. Requests that came in time count, although they are
-    handled after the lease's deadline and after the consumer's silence limit.
+    """F-5, TIME-2: the disk hangs until the core waits for it. A request that arrived before its deadline counts as in time,
+    although the core handles it after the deadline. The deadlines are the end of a lease and a consumer's silence limit.
     """
 
-    BATCHES = 16  # broker/shell/queues/batch.h: once this many wait for the disk, the core waits too
+    BATCHES = 16  # number of batches that wait for the disk before the core also waits: broker/shell/queues/batch.h
     LEASE_MS = 2000
 
     # TIME-2
@@ -272,7 +272,7 @@ class Late(Held):
         ack = [(4, [(1, wire.number(task, 1)), (2, task[7][-1])])]
         asker.tell(wire.COMMIT, wire.commit(producer, 60, [ack], 1))
         heart.tell(wire.HEARTBEAT, [(1, session.id)])
-        time.sleep(self.LEASE_MS / 1000 + 0.5)  # both deadlines pass while the disk hangs
+        time.sleep(self.LEASE_MS / 1000 + 0.5)  # the lease's deadline and the consumer's silence limit pass while the disk hangs
         self.fault.disarm()
         code, reply = asker.hear()[1:]
         self.assertEqual((code, wire.results(reply)[0].get(1, [wire.OK])[-1]), (wire.OK, wire.OK))
@@ -339,11 +339,11 @@ class Beside(Held):
         self.schedule(self.writer, self.producer, 2, "q", "x", 3_600_000)
         self.wait_held()  # while a group commit is running, the following requests wait for the next one, in this order
         self.schedule(self.writer, self.producer, 3, "q", "y", 3_600_000)
-        # from here on, a request of the asker is later than that commit
+        # from here on, a request of `self.asker` comes after the commit of task y
         harness.wait_until("the commit is appended in memory", self.is_read, 30)
         self.asker.tell(body, fields)
         with self.assertRaises(TimeoutError):
-            self.asker.receive(QUIET_S)  # the request has arrived, and waits for the running sync in any case
+            self.asker.receive(QUIET_S)  # the request has arrived, and waits for the sync that is running
         self.hold_next()
         self.wait_held(2)
         self.assert_silent(self.asker)

@@ -63,7 +63,7 @@ static void archive_log(struct directory *directory, struct log *log, size_t cou
         directory->frames_archived++;
 }
 
-/* Appends the world's frames to the log, which computes their chain. */
+/* Appends the frames of index_world.h's history to the log, which computes their chain. */
 static void write_log(struct directory *directory, size_t frames, size_t archived) {
     char path[160], message[512];
     path_of(directory, "log", path);

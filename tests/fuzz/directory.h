@@ -1,7 +1,8 @@
 /* directory.h: a small data directory with the files that tarryd leaves: identity, lock, a log of a few segments, and
- * an index that has absorbed most of the log. It is made from one random history (tests/property/index_world.h), which
- * is always the same, and is kept in memory, so that changes of the files can be undone. It is on a tmpfs ($TMPDIR, or
- * /dev/shm), and is deleted when the process ends normally. A process has only one. */
+ * an index that has absorbed most of the log. The directory is made from one random history
+ * (tests/property/index_world.h), which is always the same. A copy is kept in memory, so that changes of the files can
+ * be undone. The directory is on a tmpfs ($TMPDIR, or /dev/shm), and is deleted when the process ends normally. A
+ * process can have only one such directory. */
 #ifndef TARRY_TESTS_FUZZ_DIRECTORY_H
 #define TARRY_TESTS_FUZZ_DIRECTORY_H
 

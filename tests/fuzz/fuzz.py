@@ -18,7 +18,7 @@ import corpus as tree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 INTERRUPTED = 72  # libFuzzer's exit status after SIGINT
-# With a handler of its own, AddressSanitizer would hide the stack of an assert. A leak of a target fails the run.
+# handle_abort=1 makes AddressSanitizer show the stack of a failed assert. A memory leak in a target fails the run.
 SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=1:handle_abort=1:strict_string_checks=1:allocator_may_return_null=1",
               "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 TICK_S = 0.25
@@ -120,7 +120,9 @@ def fuzz(targets, programs, corpus, minutes, jobs):
 
 
 def merge(targets, programs, corpus):
-    """Replaces the tree's corpus by the smallest set of inputs that covers as much as it and the build directory do."""
+    """Replaces the tree's corpus by the smallest set of inputs with the same coverage as the old corpus and the build
+    directory together.
+    """
     for target in targets:
         kept = {name: data for name, data in tree.read(target).items() if not re.fullmatch(r"[0-9a-f]{40}", name)}
         with tempfile.TemporaryDirectory() as fresh, tree.unpacked(target) as seeds:

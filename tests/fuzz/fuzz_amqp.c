@@ -1,6 +1,6 @@
-/* fuzz_amqp.c: parses bytes of an AMQP client, and definitions. Nothing is read past the end of the bytes. What is read
- * is written again, and then the same is read from it. The input: a byte that selects the kind of the others (frames,
- * properties, a table, a definition, an envelope, a topic). */
+/* fuzz_amqp.c: parses bytes of an AMQP client, and definitions. The parser reads nothing past the end of the bytes. The
+ * test encodes each parsed value again; parsing the result must give the same value. The input: a byte that selects the
+ * kind of the remaining bytes (frames, properties, a table, a definition, an envelope, a topic). */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,9 +68,8 @@ static void envelope(struct amqp_bytes bytes) {
     if (queue != NULL && amqp_envelope_of(&content, "q", &made, &read)) {
         amqp_put_dead(&dead, &read, queue, AMQP_DEATH_REJECTED, 1);
         assert(amqp_properties_read((struct amqp_bytes){dead.bytes, dead.size}, &died));
-        assert(
-            !amqp_death_circles(died.bytes[AMQP_HEADERS],
-                                "q")); /* a message that was rejected is not a cycle, even if it returns to its queue */
+        assert(!amqp_death_circles(died.bytes[AMQP_HEADERS],
+                                   "q")); /* a rejected message that returns to its queue is no dead-letter cycle */
     }
     amqp_out_free(&made);
     amqp_out_free(&dead);

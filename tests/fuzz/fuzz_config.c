@@ -80,7 +80,7 @@ static bool same(const struct config *a, const struct config *b) {
            strcmp(a->archive, b->archive) == 0;
 }
 
-/* Returns the unit that users may write in the value instead of in the option's name. */
+/* Returns the unit of an option whose field name ends with it. Users may write this unit in the value instead. */
 static const char *unit_of(const char *field) {
     size_t size = strlen(field);
     return size > 3 && strcmp(field + size - 3, "_ms") == 0 ? "ms" : "";
@@ -140,7 +140,7 @@ static void can_be_said_again(const struct config *config) {
     assert(result == 0 && same(config, &again));
 }
 
-/* Checks that a comment before the text, whose own text is the same, changes nothing. */
+/* Checks that the configuration does not change if the same text is put before it as a comment. */
 static void comments_say_nothing(const struct config *config, int result, const char *text, size_t size) {
     static char commented[2 * INPUT_SIZE_MAX + 4];
     char message[CONFIG_MESSAGE_SIZE] = "";

@@ -1,6 +1,6 @@
-/* fuzz_content.c: compares the walk over a packed Content with protobuf-c. If the walk accepts it, protobuf-c
- * unpacks it without unknown fields, with the same limits and without doubled names; if protobuf-c cannot unpack it,
- * the walk refuses it. */
+/* fuzz_content.c: compares check.h's parser of a packed Content, which unpacks nothing, with protobuf-c. If this parser
+ * accepts a Content, protobuf-c unpacks it without unknown fields, with the same limits and without doubled names. If
+ * protobuf-c cannot unpack it, the parser refuses it. */
 #include <assert.h>
 #include <string.h>
 

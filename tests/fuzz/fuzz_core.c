@@ -1,11 +1,11 @@
 /* fuzz_core.c: sends event streams to a real core: commits with any operations, sessions and lanes, time, a log that
- * becomes durable and is absorbed late, reads of the index that return even later, restarts. After every step the
- * digest equals the records' digest (LOG-2), frames follow one another without a gap, every request is answered at
- * most once, and nothing is delivered early (TIME-1). A core made from the log alone has the same digest and keeps
- * every invariant.
+ * becomes durable and is absorbed late, reads of the index that return even later, restarts. Four conditions hold after
+ * every step. The digest equals the records' digest (LOG-2). Frames follow one another without a gap. Every request is
+ * answered at most once. Nothing is delivered early (TIME-1). A core made from the log alone has the same digest and
+ * keeps every invariant.
  *
- * The rig around the core is minimal: the frames, a mirror of the index (rows as of some frame), running reads,
- * unsent deliveries. Other faults of consumers, clients and disks are tested in tests/sim.
+ * The test replaces the rest of the broker by a minimum: the frames, a copy of the index's rows as of some frame,
+ * running reads, and unsent deliveries. Other faults of consumers, clients and disks are tested in tests/sim.
  *
  * The input is the stream: opcodes and operands. */
 #include <assert.h>
@@ -38,7 +38,7 @@ struct read { /* a read of the index that was requested for an event or for an e
     bool was_read;
     int hold; /* hold of the overlay that belongs to the read; -1: none */
     struct core_event
-        event; /* the event that gets the rows; for the kinds WINDOW and PAGE it is made at the time of the read */
+        event; /* the event that gets the rows; reads of the kinds WINDOW and PAGE make it when they run */
     const struct want *wants;
     size_t want_count;
     struct core_window window;
@@ -222,7 +222,7 @@ static void tick(void) {
 
 /* ---- reads: requested, executed, handed in */
 
-/* Gives an event to the core, or adds it to the reads if it lacks facts. */
+/* Gives an event to the core. If the event needs rows that are not read yet, adds it to the reads instead. */
 static void post(struct core_event *event, int hold) {
     struct want *wants = NULL;
     size_t count = 0;
@@ -527,7 +527,8 @@ static void advance(void) {
     uint8_t how = byte();
     uint64_t ns = ((uint64_t)byte() << how % 24) * 1000000;
     world.now.steady_ns += ns;
-    if (how / 32 != 0) world.now.wall_ns += ns; /* in the other case, the wall clock stands still for this time */
+    if (how / 32 != 0)
+        world.now.wall_ns += ns; /* sometimes only the steady clock advances, and the wall clock stands still */
     tick();
 }
 
@@ -583,8 +584,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     core_effects_init(&world.effects, &world.arena);
     tally_init(&world.tally, queues);
     world.now = (struct instant){.steady_ns = 1000000000000ull, .wall_ns = 1000000000000ull};
-    options.near_max =
-        byte() % 8; /* limit of the tasks within horizons; very few, so that it is reached; 0: no limit */
+    options.near_max = byte() % 8; /* limit of near tasks in memory; so small that the test reaches it; 0: no limit */
     world.core = core_new(&options);
     if (world.core == NULL) abort();
     start();

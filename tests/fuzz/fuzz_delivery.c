@@ -1,9 +1,9 @@
-/* fuzz_delivery.c: a consumer gets messages on its lane from a broken or hostile broker. A task that it returns has
- * an id, belongs to the session, and has terminated texts. A task comes again only under a later token (FENCE-1). A
- * damaged message counts as lost. The memory of every message is freed with its last task.
+/* fuzz_delivery.c: a consumer gets messages on its lane from a broken or hostile broker. Every task that the consumer's
+ * code returns has an id, belongs to the session, and has terminated texts. A task comes again only under a later token
+ * (FENCE-1). A damaged message counts as lost. A message's memory is freed together with the last of its tasks.
  *
- * The input: messages, each after its size in two bytes, for a consumer of session 1. A size of 0 makes the user
- * take the received tasks and settle one of them. */
+ * The input: messages, each after its size in two bytes, for a consumer of session 1. A size of 0 makes the user take
+ * the received tasks and settle one of them. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct lease {
     struct tarry_token token;
 };
 
-/* The tasks that the user received since it last settled tasks; a settled lease may come again. */
+/* The tasks that the user has received after its last settlement. A settled lease may come again. */
 struct user {
     struct lease seen[TASKS_MAX];
     size_t count;

@@ -63,7 +63,8 @@ static void try_place(const char *text, size_t size) {
     }
     assert(strlen(place.url) < PLACE_URL_MAX && place.host[0] != '\0');
     for (const char *at = place.url; *at != '\0'; at++) assert((unsigned char)*at > ' ' && *at != 0x7f);
-    if (strlen(place.url) >= PLACE_URL_MAX - 8) return; /* too long, because the default port must fit after the URL */
+    if (strlen(place.url) >= PLACE_URL_MAX - 8)
+        return; /* skip: the URL with its default port appended would be too long to parse */
     assert(place_parse(place.url, strlen(place.url), &again) == 0);
     assert(strcmp(place.url, again.url) == 0 && strcmp(place.host, again.host) == 0 && place.kind == again.kind);
     assert(strpbrk(place_authority(&place), " \r\n") == NULL);
@@ -83,8 +84,8 @@ static void try_origin(char *text) {
     assert(is_allowed == is_wanted);
 }
 
-/* Checks that the backtrace ends with the first word whose highest bit is set, and that a longer one than the limit is
- * refused. */
+/* Checks that a message's backtrace (the ids of its route) ends with the first word whose highest bit is set, and that
+ * a backtrace beyond the limit is refused. */
 static void try_message(const uint8_t *data, size_t size) {
     struct message *message = message_new(size);
     size_t words = 0;

@@ -46,7 +46,8 @@ struct entry {
     size_t size;
 };
 
-/* Finds the number-th entry of a table. Returns false if the table is empty, or the value is large. */
+/* Finds the entry at place `number` of a table. Returns false if the table is empty, or if the entry's value is too
+ * large. */
 static bool find_entry(struct db *db, MDB_txn *txn, enum db_table table, size_t number, struct entry *out) {
     MDB_cursor *cursor;
     MDB_val key, sealed, data;

@@ -1,6 +1,7 @@
-/* fuzz_prepare.c: the first checks of a request in the broker: the peek without unpacking, and the event made for
- * the core. The peek agrees with protobuf-c wherever that can unpack; a refusal has a code and a sentence; accepted
- * contents are in the arena, salted, with the checksum for the log. */
+/* fuzz_prepare.c: the broker's first checks of a request: request_peek, which counts a packed request's parts without
+ * unpacking, and the event made for the core. request_peek agrees with protobuf-c on every request that protobuf-c can
+ * unpack. A refusal has a code and a sentence. Accepted contents are in the arena, salted, with the checksum for the
+ * log. */
 #include <assert.h>
 #include <string.h>
 
@@ -18,8 +19,8 @@ static void peek_agrees(const uint8_t *data, size_t size) {
     bool is_message = request_peek(data, size, &peek);
     const Tarry__Request *request = tarry__request__unpack(&arena.pb, size, data);
     if (request != NULL && request->body_case == TARRY__REQUEST__BODY_COMMIT) {
-        /* The peek may count more operations, also those of a commit that a later field of the oneof replaced; such a
-         * request is refused anyway. If it counted fewer, a request could exceed the limit. */
+        /* request_peek may count too many operations: it includes a commit that a later body replaces, but such a
+         * request is refused anyway. If it counted too few operations, a request could exceed the limit. */
         assert(is_message && peek.body_count > 0 && peek.op_count >= request->commit->n_ops);
     }
     if (request != NULL && request->body_case == TARRY__REQUEST__BODY_SUBSCRIBE)

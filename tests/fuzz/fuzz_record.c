@@ -20,8 +20,8 @@ static uint32_t place_of(const Tarry__Record *record) {
     return queue_number_is_valid(number) ? queue_place(number) : 0;
 }
 
-/* Checks that the counts of the queues have the expected sums, and clears those of the queues in the body for the next
- * input: to clear all would write a megabyte. If a count were in another queue, it would be missing in the sum. */
+/* Checks that the counts of the queues named in the body have the expected sums. A count in another queue would be
+ * missing in the sum. Then clears these queues for the next input; clearing all queues would write a megabyte. */
 static void counts_agree(const struct tally *tally, const Tarry__FrameBody *body) {
     uint64_t live = 0;
     for (size_t i = 0; i < body->n_records; i++) {

@@ -1,14 +1,14 @@
-/* fuzz_reply.c: libtarry's engine with a broker that sends arbitrary answers, or none. Every call returns with a
- * code and a sentence, every callback is called once, there is no busy loop, and a repeated commit is the same
+/* fuzz_reply.c: tests the engine of libtarry with a broker that sends arbitrary answers, or none. Every call returns
+ * with a code and a sentence, every callback is called once, there is no busy loop, and a repeated commit is the same
  * commit under the same sequence (ONCE-1).
  *
- * The real engine runs on this thread whenever a call would wait, and on virtual time: the linker replaces the
- * clock, waiting, and the connection by functions below (-Wl,--wrap). The link is up until a broker says that it is
- * not the primary, names another, or is silent. Then the engine tries the next address, which may refuse, be silent,
- * or be the same one. One consumer tries to subscribe.
+ * The engine runs on this thread whenever a call would wait, and on virtual time: the linker replaces the clock,
+ * waiting, and the connection by functions below (-Wl,--wrap). The connection stays open until the broker says that it
+ * is not the primary, names another broker, or is silent. Then the engine tries the next address, which may refuse, be
+ * silent, or be the same one. One consumer tries to subscribe.
  *
- * The input is a program for user and broker: an opcode of the user with operands, and for every request the
- * broker's answer. At its end the broker falls silent. */
+ * The input is a program: opcodes of the user with operands, and for every request the broker's answer. After the
+ * program's end the broker is silent. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static struct {
     uint64_t end_ms; /* time at which the history ends at the latest */
     unsigned loops;
     sem_t *awaited;    /* semaphore that the user's call waits for; NULL: none */
-    struct gate *gate; /* gate that the user's call waits at; NULL: none */
+    struct gate *gate; /* `struct gate` that the user's call waits for; NULL: no call waits for one */
     unsigned turn;
     struct {
         uint8_t *data;
@@ -129,7 +129,7 @@ void __wrap_gate_wait(struct gate *gate, unsigned turn) {
     world.turn = turn;
     run_engine(NULL);
     world.gate = NULL;
-    assert(atomic_load(&gate->turn) != turn); /* ends when the call has returned */
+    assert(atomic_load(&gate->turn) != turn); /* the wait is over, because the engine has advanced the gate */
 }
 
 int __wrap_sem_wait(sem_t *sem);
@@ -145,7 +145,7 @@ int __wrap_sem_wait(sem_t *sem) {
 static void remember(const Tarry__Commit *commit) {
     Tarry__Commit copy = *commit;
     uint8_t packed[16384];
-    copy.oldest_unanswered = 0; /* a repeated commit may have a larger number here */
+    copy.oldest_unanswered = 0; /* ignore `oldest_unanswered`, which may be larger in a repeated commit */
     size_t size = tarry__commit__get_packed_size(&copy);
     assert(size <= sizeof(packed));
     tarry__commit__pack(&copy, packed);
@@ -287,7 +287,7 @@ static void answer_one(void) {
     free(message.data);
 }
 
-/* Called under the engine's lock, once it has put the request into a slot. */
+/* Called under the engine's lock, when the engine has put the request into a slot. */
 void __wrap_ws_client_send(struct ws_client *connection, struct packet *packet, uint32_t tag);
 void __wrap_ws_client_send(struct ws_client *connection, struct packet *packet, uint32_t tag) {
     const uint8_t *data = packet->data + WS_HEAD_MAX;

@@ -38,8 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         for (size_t i = 0; i < request->commit->n_ops; i++) try_op(request->commit->ops[i], &arena);
         size_t packed_size = tarry__request__get_packed_size(request);
         uint8_t *packed = arena_alloc(&arena, packed_size);
-        /* The packed request may not unpack again: protobuf-c accepts an unknown field 0 if its tag is longer than
-         * necessary, keeps the field, and packs it with a short tag, which it then refuses. */
+        /* Do not unpack the packed request again. protobuf-c accepts an unknown field 0 with a tag that is longer than
+         * necessary, but packs it with a short tag, and refuses the short tag. */
         assert(packed != NULL && tarry__request__pack(request, packed) == packed_size);
     }
     assert(arena.used <= ARENA_SIZE_MAX);

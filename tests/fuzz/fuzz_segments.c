@@ -212,8 +212,8 @@ static void read_all(struct log *log, const struct log_recovery *recovery, uint6
         assert(view.header.body_sum == frame_sum(view.body, view.header.body_size));
         if (!(view.header.flags & FRAME_FLAG_ERASED))
             assert(view.header.blob_sum == frame_sum(view.blob, view.header.blob_size));
-        if (scan_from <= recovery->start &&
-            !first) { /* otherwise the frame may belong to another chain, because only the scan checks the chain */
+        if (scan_from <= recovery->start && !first) { /* only the scan checks the chain, so a frame before the scan's
+                                                         start may belong to another chain */
             frame_chain(chain, &view.header, view.body, chain);
             assert(memcmp(chain, view.header.chain, sizeof(chain)) == 0);
         }

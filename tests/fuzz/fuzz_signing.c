@@ -1,9 +1,8 @@
-/* fuzz_signing.c: key files, heads as text, and the file of heads. No bytes crash the parsers. An accepted key or
- * head equals exactly what would be written for it. A file of heads is read up to its torn end, and can be continued
- * there.
+/* fuzz_signing.c: key files, heads as text, and the file of heads. No bytes crash the parsers. An accepted key or head
+ * equals exactly what would be written for it. A file of heads is read up to its torn end, and can be continued there.
  *
- * The first byte selects the rest: the text of a key file, a head as text, or a file of heads. For the last, a byte
- * says which of the following are real heads with their checksums. */
+ * The input's first byte selects the kind of the remaining bytes: the text of a key file, a head as text, or a file of
+ * heads. For a file of heads, the second byte says which of the heads are valid, with their checksums. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,8 @@
 /* fuzz_sp_frame.c: received bytes of nng's own transports (proto/sp_frame.h).
  *
- * The events agree with those of a second decoder, which reads the whole stream at once. They are the same in parts of
- * any size, lie within the limits and within the given bytes, and become the same bytes when they are sealed again.
+ * The decoder's events agree with those of a second decoder, which reads the whole stream at once. The events do not
+ * depend on the sizes of the received parts. They lie within the limits and within the given bytes. Encoding the events
+ * again gives the same bytes.
  *
  * Input: a byte of choices (the lowest bit is the transport, the others the size of the parts), two bytes of limit, a
  * hello, messages. */
@@ -14,7 +15,8 @@
 
 #define INPUT_MAX 4096u
 
-/* The events as bytes: 'M', a length, the payload, 'E'; 'L' or 'B' for an error. Spans of one message are joined. */
+/* The decoder's events as bytes. A message is 'M', a length, the payload and 'E', also if the decoder reports it in
+ * several parts. 'L' and 'B' are errors. */
 struct trace {
     uint8_t bytes[4 * INPUT_MAX];
     size_t size;

@@ -25,8 +25,8 @@
 #define TASKS 9
 #define PARTS 5
 #define FRAMES_OF_PARTS 40
-/* No position of the log may be equal to one of these, because model_disk.h identifies a file by the last part of its
- * name. */
+/* Base position of the summary without a segment. The log must have no segment at this position, because model_disk.h
+ * identifies a file by the last part of its name. */
 #define PARTS_BASE (1u << 20)
 #define FRAME_STEP 100000u /* distance between two frames: every part except the last has ten of them */
 #define OPS_MAX 16
@@ -127,7 +127,7 @@ static void put_file(const char *directory, const struct file *file) {
     int error = disk_write_all(disk, handle, file->bytes, file->size, 0);
     assert(error == 0);
     disk->close(disk->context, handle);
-    /* Without this sync, the model would remember every file that ever existed. */
+    /* Sync the directory, because otherwise the model disk would remember every deleted file. */
     disk->sync_directory(disk->context, directory);
 }
 

@@ -63,7 +63,7 @@ static const char *who(const struct access_set *set, bool has_token, const char 
     enum access_verdict verdict = access_judge(set, &shown, NOW_S, &out);
     assert((out != NULL) == (verdict == ACCESS_IN || verdict == ACCESS_EXPIRED));
     assert(out == NULL || access_has_expired(out, NOW_S) == (verdict == ACCESS_EXPIRED));
-    const char *name = out != NULL ? out->entry.name : ""; /* name that the set has for this client */
+    const char *name = out != NULL ? out->entry.name : ""; /* name of this client in the set of tokens */
     access_release(out);
     return name;
 }

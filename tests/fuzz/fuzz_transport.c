@@ -69,7 +69,7 @@ static void judge(const char *bytes, size_t size) {
         size_t used = 0;
         const enum ws_verdict verdict = ws_response_judge(bytes, part, accept, "rep.sp.nanomsg.org", &used, said);
         assert(before == WS_RESPONSE_NEEDS_MORE ||
-               verdict == before); /* the verdict must not change when more bytes arrive */
+               verdict == before); /* more bytes must not change the verdict about the response, once there is one */
         assert(verdict != WS_RESPONSE_NEEDS_MORE || part < WS_RESPONSE_MAX);
         assert(used <= part && (verdict == WS_RESPONSE_ACCEPTED) == (used > 0));
         assert((verdict == WS_RESPONSE_REFUSED || verdict == WS_RESPONSE_DENIED) == (said[0] != 0));

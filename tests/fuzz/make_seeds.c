@@ -305,7 +305,7 @@ static void wheels(void) {
 static void texts(void) {
     static const struct {
         const char *target, *name, *text;
-        size_t head; /* number of bytes before the text: zeros, except that the first is one_byte */
+        size_t head; /* number of bytes before the text; the first is `first`, the others are zeros */
         char first;
     } seeds[] = {
         {"config", "seed-file", "[tarryd]\ndata = /var/lib/tarry\nmemory = 128MiB ; enough\nlease=1m\n", 1, 0},
@@ -343,7 +343,8 @@ static void texts(void) {
     uint8_t arguments[64] = {2};
     memcpy(arguments + 1, "--data=/d\0--config\0memory=1GiB\n", 32);
     save("config", "seed-arguments", arguments, 33);
-    /* A time whose offset of a whole hour leads into the year 10000, and one in a zone with seconds. */
+    /* A time that its zone's offset of a whole hour moves into the year 10000, and a time in a zone whose offset has
+     * seconds. */
     uint8_t number[9];
     put_u64(number, 253402300790016u / 32 * 32), number[8] = 3;
     save("units", "seed-year-10000", number, sizeof(number));

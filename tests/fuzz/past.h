@@ -1,5 +1,5 @@
-/* past.h: finds the tasks of a redaction frame by frame: the minimum of what broker/shell/jobs/locator.c does for
- * the core. */
+/* past.h: finds the tasks of a redaction frame by frame. It replaces broker/shell/jobs/locator.c in tests of the core.
+ */
 #ifndef TARRY_TESTS_FUZZ_PAST_H
 #define TARRY_TESTS_FUZZ_PAST_H
 

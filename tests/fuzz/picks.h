@@ -4,7 +4,8 @@
 
 #include "core.h"
 
-/* `argument` is a core_window, a core_page, a core_list_plan, or the wants of core_facts. */
+/* Return whether a read returns the row. `argument` describes the read: a core_window, a core_page, a core_list_plan,
+ * or the array of wants that core_facts made. */
 bool pick_window(const struct row *row, const void *argument);
 bool pick_page(const struct row *row, const void *argument);
 bool pick_list(const struct row *row, const void *argument);

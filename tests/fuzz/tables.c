@@ -31,7 +31,7 @@ void *__wrap_calloc(size_t count, size_t size) {
     if (table == tables + TABLES_MAX) return __real_calloc(count, size);
     if (table->data == NULL) {
         uint8_t *data =
-            /* cppcheck-suppress invalidFunctionArg ; -1 is what goes with MAP_ANONYMOUS */
+            /* cppcheck-suppress invalidFunctionArg ; MAP_ANONYMOUS requires the descriptor -1 */
             mmap(NULL, wanted + PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (data == MAP_FAILED || mprotect(data + wanted, PAGE_SIZE, PROT_NONE) != 0) return NULL;
         *table = (struct table){.data = data, .size = wanted};

@@ -96,7 +96,7 @@ void wire_same_unpacked(const struct wire_kind *kind, const uint8_t *data, size_
     assert(copy != NULL);
     if (size > 0) memcpy(copy, data, size);
     const ProtobufCMessage *ours = kind->is_unpacked ? unpack(kind, copy, size) : library;
-    explicit_bzero(copy, size); /* the message must not refer to the bytes */
+    explicit_bzero(copy, size); /* the unpacked message must not point into the packed bytes */
     free(copy);
     assert((library == NULL) == (ours == NULL));
     if (library != NULL) {

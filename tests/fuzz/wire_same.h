@@ -17,8 +17,8 @@ struct wire_kind {
 #define WIRE_KINDS 7u
 extern const struct wire_kind wire_kinds[WIRE_KINDS];
 
-/* Asserts that the message (of a kind that is packed) packs to the same bytes as with protobuf-c, within the
- * announced size. */
+/* Asserts that wire.h and protobuf-c pack the message to the same bytes, within the size that wire.h announced. `kind`
+ * is a kind that is packed. */
 void wire_same_packed(const struct wire_kind *kind, const ProtobufCMessage *message);
 /* Asserts that both unpack the bytes to the same message, or both refuse them; then calls wire_same_packed. */
 void wire_same_unpacked(const struct wire_kind *kind, const uint8_t *data, size_t size);

@@ -159,7 +159,7 @@ static bool put_fields(const struct api *api, enum api_body body, struct out *ou
         const char *type = body == BODY_LINES ? types[1] : types[0];
         out_format(out, "Content-Type: %s\r\n", chance(api, 30) ? ONE_OF(api->random, types) : type);
     }
-    /* Only a few keys are used, so that most of them come several times, with different bodies. */
+    /* Only a few idempotency keys are used, so that most of them come several times, with different bodies. */
     if (chance(api, 6))
         out_format(out, "Idempotency-Key: %s%u\r\n", chance(api, 30) ? "" : "once-",
                    (unsigned)random_below(api->random, 200));
@@ -201,7 +201,8 @@ static enum api_end make(const struct api *api, struct out *out) {
 enum api_end api_request(const struct api *api, struct out *out) {
     struct out request = {0};
     enum api_end end = make(api, &request);
-    /* Damage may make other parts of the request look like an id, so the whole request is checked. */
+    /* Random damage may turn other bytes of the request into the number of a client's task. So seen_allows checks the
+     * whole request. */
     if (chance(api, 120) && request.size > 0) { /* damages the head or the body */
         make_damage(api->random, &request);
         end = API_ENDS;

@@ -11,8 +11,8 @@ struct api {
     struct random *random;
     const struct seen *seen;
     const char *token; /* sent with each request; NULL: none */
-    bool looks; /* requests lists, statistics, histories and pages; otherwise requests about tasks, from which it learns
-                   ids */
+    bool looks; /* true: requests lists, statistics, histories and pages; false: sends requests about tasks, and learns
+                   ids from the answers */
 };
 
 enum api_end {

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <zlib.h>
 #include <zstd.h>
-#undef FAR /* zlib's macro for segmented memory */
+#undef FAR /* zlib defines FAR for segmented memory */
 
 #include "api.h"
 

@@ -114,7 +114,7 @@ static void put_id(const struct api *api, uint64_t id, struct out *out) {
 }
 
 static void put_queue(const struct api *api, struct out *out) {
-    if (chance(api, 4)) return; /* then the path names the queue, or the queue is missing */
+    if (chance(api, 4)) return; /* no queue in the body: the path names it, or it is missing */
     if (!member(api, "queue", out)) return;
     out_byte(out, '"');
     api_queue(api, out);

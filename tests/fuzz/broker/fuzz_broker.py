@@ -1,8 +1,12 @@
-"""fuzz_broker.py: lets fuzzing clients ("strangers") speak to whole brokers (`./dev fuzz broker`): brokers in each role,
-honest clients at the same time, the checks, and the files of a failure. The run consists of lives: a broker starts on a
-copy of the role's template, a stranger speaks to it for LIFE_S seconds, and the broker is checked. Life n of a role has the
-seed S + n. A failed life leaves a directory: `trace`, everything that the stranger sent, for --replay; `small`, a shorter
-trace with the same failure; `template`; `life`, the directories at the end; the brokers' logs; `story`.
+"""fuzz_broker.py: lets fuzzing clients (*strangers*) speak to whole brokers (`./dev fuzz broker`), in each role of a broker
+(roles.py). Honest clients work at the same time.
+
+One test is a *life*: a broker starts on a copy of the role's prepared directory (the template), a stranger speaks to it for
+LIFE_S seconds, and the broker is checked. Life n of a role has the seed S + n.
+
+A life that fails leaves a directory with these files: `trace`, everything that the stranger sent, for --replay; `small`, a
+shorter trace with the same failure; `template`; `life`, the broker's directories at the end; the brokers' logs; and
+`story`, the report.
 """
 import argparse
 import json
@@ -51,7 +55,7 @@ class Tally:
 
 
 def keep(role, life, trace, where):
-    """Keeps the files of a failed life."""
+    """Keeps the files of a life (one run of brokers with a stranger) whose checks failed."""
     os.makedirs(where, exist_ok=True)
     for path in (trace, role.template, role.life):
         target = os.path.join(where, os.path.basename(path))
@@ -102,7 +106,7 @@ def shrink_trace(role, where, wanted):
 
 
 def fuzz_role(name, options, directory, say):
-    """Runs lives of one role until the time is over, or one life has failed."""
+    """Runs brokers of one role with strangers, life after life, until the time is over or the checks of a life fail."""
     tally, role = Tally(), ROLES[name](os.path.join(directory, name), ENVIRONMENT)
     role.make_template()
     trace = os.path.join(role.directory, "trace")

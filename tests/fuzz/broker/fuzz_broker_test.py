@@ -23,7 +23,7 @@ REQUESTS_MIN = 100  # a slow, busy machine reaches this number; usually there ar
 
 
 class Rig(unittest.TestCase):
-    """Base of the tests; it can run a role and one life of it."""
+    """Base class of the tests. Runs the brokers of a role for one life (one run with a stranger)."""
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory(prefix="tarry-fuzz-")

@@ -13,7 +13,7 @@ static void count_results(struct talk *talk, const Tarry__CommitReply *commit) {
     }
 }
 
-/* Opens a lane: usually the one that the stranger was given, with the right secret. */
+/* Opens a lane: usually the lane of the stranger's own session, with the right secret. */
 static void go_to_lane(struct talk *talk, const Tarry__SubscribeReply *session) {
     char secret[2 * 64 + 1];
     struct random *random = &talk->random;
@@ -57,7 +57,7 @@ void hear_message(struct talk *talk, struct connection *connection) {
 
 /* ---- text replies */
 
-#define TAIL_MAX 256 /* number of bytes at the end that may be the beginning of a word */
+#define TAIL_MAX 256 /* number of received bytes that are kept, because a word may continue in the next packet */
 
 const char *const talk_words[WORDS_MAX] = {
     "INSERTED",       "RESERVED",    "DELETED",    "RELEASED",        "BURIED",        "TOUCHED",     "KICKED",

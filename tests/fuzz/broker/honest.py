@@ -25,7 +25,7 @@ class Honest:
     """Creates the client. The queues' names cannot be guessed; otherwise strangers could legitimately purge them."""
 
     def __init__(self, clients, seed, passing):
-        """`passing`: offset of the brokers' clocks. The clients' own clocks do not jump."""
+        """`passing`: gives the offset of the brokers' clocks, which the test moves. The clients' own clocks do not jump."""
         prefix = MARK + secrets.token_hex(8) + "-"
         self.clients, self.far_queue = clients, prefix + "far"
         self.far = self.schedule_far()

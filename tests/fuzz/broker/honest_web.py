@@ -106,8 +106,8 @@ class Web(threading.Thread):
 
 
 class Api(Web):
-    """Uses /v1. A request without an answer, and sometimes one with an answer, is sent again under its Idempotency-Key: all of
-    them must make one task.
+    """Uses /v1. Repeats every request without an answer, and some with an answer, under the same Idempotency-Key. All requests
+    with one key must make one task.
     """
 
     name_of_door = "api"
@@ -115,7 +115,7 @@ class Api(Web):
     def __init__(self, ports, seed, passing):
         self.due = {}       # number → earliest time at which the task may be delivered
         self.first = {}     # number → time of its first request
-        self.twice = set()  # numbers for which two tasks may exist, because their key was forgotten between two requests
+        self.twice = set()  # numbers of schedules that may have made two tasks, because the broker may have forgotten the idempotency key before the repetition
         super().__init__(ports, seed, passing)
 
     def connect(self, port):
@@ -146,7 +146,9 @@ class Api(Web):
         self.count += 1
 
     def is_old(self):
-        """Returns whether the broker may have forgotten the key of the current number."""
+        """Returns whether the broker may have forgotten the idempotency key of the current schedule, because the key is too
+        old.
+        """
         return self.passing.monotonic() - self.first[self.count] > KEY_REMEMBERED_S
 
     def ask_once(self, path, body, key):
@@ -156,7 +158,7 @@ class Api(Web):
             self.twice.add(self.count)
         elif answer is None:
             self.wrong.append(f"{key}: forgotten after {self.passing.monotonic() - self.first[self.count]:.0f} s")
-        if answer is not None and "id" in answer:  # without an id the answer is 409: the first task is live under its key
+        if answer is not None and "id" in answer:  # a 409 has no id: the broker forgot the idempotency key, and the first task with the same task key is still live
             self.made.setdefault(answer["id"], self.due[self.count])
         return answer
 
@@ -164,7 +166,7 @@ class Api(Web):
         leased = self.ask(f"/v1/queues/{self.queue}/lease", {"max": 10, "wait": "100ms", "lease": "5s"}, (200,))
         for task in leased["tasks"]:
             number = task["json"]["n"]
-            if number == self.count or number in self.twice:  # the reply to this number was lost with a connection
+            if number == self.count or number in self.twice:  # the reply to this schedule was lost with its connection, so the task's id was unknown until now
                 self.made.setdefault(task["id"], self.due[number])
             self.has_come(task["id"])
             if task["due_ms"] > leased["delivered_ms"]:

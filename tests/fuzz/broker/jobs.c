@@ -142,7 +142,8 @@ bool jobs_command(struct random *random, const struct seen *seen, struct out *ou
         waits = put_form(random, seen, &command);
     if (random_below(random, 60) == 0 && command.size > 0) {
         make_damage(random, &command);
-        out_byte(&command, 'x'); /* a truncated number must not continue in the next command */
+        out_byte(&command, 'x'); /* ends the damaged command, so that a truncated number cannot continue with the next
+                                    command's digits */
     }
     if (seen_allows(seen, command.data, command.size)) out_bytes(out, command.data, command.size);
     out_deinit(&command);

@@ -8,7 +8,7 @@
 #include "tarry.pb-c.h"
 
 #define KINDS_MAX 64       /* maximum number of kinds of messages in answers */
-#define FACTS_PER_KIND 128 /* number of newest facts that are kept of each kind */
+#define FACTS_PER_KIND 128 /* number of newest messages that are kept of each kind */
 #define LEARN_MAX 24       /* maximum number of facts per answer */
 #define FACT_SIZE_MAX 4096
 #define PRODUCERS 6

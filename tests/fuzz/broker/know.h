@@ -1,8 +1,9 @@
-/* know.h: what a stranger has learned from the broker's answers: ids, tokens, secrets, cursors, positions, …
+/* know.h: what a stranger (a fuzzing client) has learned from the broker's answers: ids, tokens, secrets, cursors,
+ * positions, …
  *
- * An answer is taken apart message by message, by its descriptor; each message becomes a *fact*. A field of a
- * request is filled from a fact's field with the same name, or with an alias (know.c). So new messages and fields
- * are covered without a change here. Answers that name an honest client's queue are never learned. */
+ * The code splits an answer into its nested messages, by protobuf descriptors, and keeps each message as a *fact*. To
+ * fill a request's field, it uses a fact's field with the same name, or with an alias (know.c). So new messages and
+ * fields are covered without a change here. Answers that name an honest client's queue are never learned. */
 #ifndef TARRY_TESTS_FUZZ_BROKER_KNOW_H
 #define TARRY_TESTS_FUZZ_BROKER_KNOW_H
 
@@ -22,10 +23,10 @@ struct know *know_new(struct random *random);
 void know_free(struct know *know);
 /* Learns from a packed message. Returns false if the bytes are not such a message. */
 bool know_learn(struct know *know, const ProtobufCMessageDescriptor *descriptor, const void *data, size_t size);
-/* Returns a fact that shares at least one name with the message. Returns NULL if no such fact is known, and sometimes
- * on purpose. The caller frees the fact. */
+/* Returns a fact (a learned message) that has at least one field name in common with the message `about`. Returns NULL
+ * if no such fact is known, and sometimes at random. The caller frees the fact. */
 ProtobufCMessage *know_fact(struct know *know, const ProtobufCMessageDescriptor *about);
-/* Finds the fact's value for this field. `*out_place` is its place in memory; its type is `field->type`. */
+/* Finds the value of `field` in the fact. `*out_place` is the address of the value; its type is `field->type`. */
 bool know_value(const ProtobufCMessage *fact, const ProtobufCFieldDescriptor *field, const void **out_place);
 /* Returns whether an answer to a stranger has named this number as an id, session or producer. */
 bool know_is_own(const struct know *know, const char *name, uint64_t number);

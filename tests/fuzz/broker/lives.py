@@ -1,8 +1,8 @@
-"""lives.py: a life of a role's brokers with a stranger, and the checks.
+"""lives.py: a life (one run of a role's brokers with a stranger), and its checks.
 
-What must be true: every process survives; no sanitizer reports anything; an honest client with a new connection is served within
-BOUND_S; the honest clients' ledger agrees; memory stays below a bound; SIGTERM ends the broker in order; the directory verifies;
-and a new process can read that directory and serve it again.
+These conditions must be true. Every process survives. No sanitizer reports a defect. The broker serves an honest client
+with a new connection within BOUND_S. The honest clients' ledger agrees. Memory stays below a bound. SIGTERM ends the broker
+in order. `tarry verify` accepts the directory, and a new process can serve it.
 """
 import json
 import os
@@ -110,7 +110,7 @@ class Life:
         if self.complaints:
             return
         for web in self.webs:
-            web.running = False  # asks all clients to stop before it waits for the first of them
+            web.running = False  # stops all clients first; the loop below waits for them
         if self.honest:
             self.complaints += self.honest.finish()
         for web in self.webs:

@@ -116,8 +116,8 @@ static size_t how_often(struct maker *maker, const ProtobufCFieldDescriptor *fie
         return make_chance(maker, 40) ? 0 : 1 + random_magnitude(maker->random, 2);
     }
     if (maker->wild && make_chance(maker, 40)) return 2;
-    /* A message without a necessary part would be refused at once, and most messages should not be. The first field is
-     * usually necessary, and nested messages usually are. */
+    /* The broker refuses a message without a required field at once. Most messages should not be refused, so fields
+     * that are usually required are rarely omitted: the first field, and nested messages. */
     if (field->id == 1 || field->type == PROTOBUF_C_TYPE_MESSAGE) return !make_chance(maker, 30);
     return !make_chance(maker, 3);
 }
@@ -132,7 +132,7 @@ static void make_field(struct maker *maker, const ProtobufCFieldDescriptor *fiel
     for (size_t i = 0; i < count && out->size < REQUEST_SIZE_MAX_HERE; i++) {
         size_t start = out->size;
         make_value(maker, field, out);
-        /* Of many copies, one value is repeated. */
+        /* If a field has many copies, repeat its value instead of making new ones. */
         if (i == 20 && count > 100) {
             struct out one = {0};
             out_bytes(&one, out->data + start, out->size - start);
@@ -146,7 +146,7 @@ static bool is_of_oneof(const ProtobufCFieldDescriptor *field) {
     return (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
 }
 
-/* Returns the relative frequency of a oneof's member: requests that change much are sent often. */
+/* Returns the relative frequency of a oneof's member. Requests that change much state have a high frequency. */
 static unsigned weight_of(const ProtobufCFieldDescriptor *field) {
     if (strcmp(field->name, "commit") == 0) return 12;
     if (strcmp(field->name, "schedule") == 0) return 8;
@@ -201,8 +201,8 @@ void make_message(struct maker *maker, const ProtobufCMessageDescriptor *descrip
         make_commit_head(maker, out);
         head = 3;
     }
-    unsigned quantifier =
-        UINT32_MAX; /* quantifier of the last oneof; descriptors list fields in the order of their numbers */
+    unsigned quantifier = UINT32_MAX; /* `quantifier_offset` of the last oneof that was made; the fields of a oneof
+                                         follow one another in a descriptor */
     for (unsigned i = 0; i < descriptor->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
         if (field->id <= head) continue;

@@ -18,7 +18,7 @@ struct maker {
     /* State of the current request: */
     bool wild;       /* sometimes breaks the rules of protobuf or of the schema */
     bool edgy;       /* most numbers are limits of their ranges */
-    unsigned blow;   /* number of fields to write before one field is repeated `blow_max` times */
+    unsigned blow;   /* number of fields before the field that is repeated `blow_max` times */
     size_t blow_max; /* number of repetitions of that field; 0: no field is repeated often */
     const ProtobufCMessage *fact;
 };

@@ -16,8 +16,8 @@
 #define HOUR_S (60 * MINUTE_S)
 #define DAY_S (24 * HOUR_S)
 
-/* Jumps of the clock in s, each a little longer than a deadline that the product has (tests/README.md, Every timer
- * fires). */
+/* Jumps of the clock in seconds. Each jump is a little longer than one of the product's timeouts (tests/README.md,
+ * Every timer fires). */
 static const uint32_t jumps_s[] = {11,          MINUTE_S + 1, 11 * MINUTE_S, HOUR_S + 1,
                                    13 * HOUR_S, DAY_S,        DAY_S + 61,    DAY_S + HOUR_S};
 #define JUMPS (sizeof(jumps_s) / sizeof(*jumps_s))

@@ -1,7 +1,9 @@
-"""roles.py: the configurations of brokers that strangers speak to: alone, in a pair, inspecting a directory.
+"""roles.py: the configurations (*roles*) of brokers that strangers (fuzzing clients) speak to: alone, in a pair, inspecting a
+directory.
 
-A role is made once: its data directories, after its brokers were stopped in order, are the template of each life. So a trace of
-one life also fits another: sessions' secrets, the cluster's id and the ids of existing tasks are the same.
+The data directories of a role are made once. After a clean stop of its brokers, these directories are the template that
+every life (one run with a stranger) starts from. So the secrets of sessions, the cluster's id and the ids of existing tasks
+are the same in every life, and a trace of one life can be replayed in another.
 """
 import os
 import shutil
@@ -19,8 +21,8 @@ IN_SYNC_S = 60
 
 
 class Role:
-    """One broker alone. `prey`: brokers that strangers speak to; `clients`: a Broker for the tool, whose url names all of
-    them.
+    """One broker alone. `prey`: the brokers that strangers attack. `clients`: a Broker object for the tool, whose url names
+    all brokers of the role.
     """
 
     name = "alone"
@@ -130,7 +132,7 @@ class Pair(Role):
 
     name = "leader"
     arguments = PAIR_ARGUMENTS
-    stranger = (*Role.stranger, "--promotes", "60")  # one request in about 100 is Pair, so the leader changes sometimes
+    stranger = (*Role.stranger, "--promotes", "60")  # about one request in 100 is a Pair request, so the leader changes sometimes
     coordinated = True
 
     def make_brokers(self):

@@ -8,7 +8,7 @@
 #define REQUEST_BIT 0x80000000u
 #define HOPS_MAX 20
 
-/* Writes SP's header: the request's id with the top bit set; before it, the ids of devices that passed it on. */
+/* Writes SP's header: the ids of the devices that forwarded the request, then the request's id with the top bit set. */
 static void put_header(struct talk *talk, struct connection *connection, struct out *out) {
     struct random *random = &talk->random;
     uint64_t dice = random_below(random, 300);
@@ -19,7 +19,7 @@ static void put_header(struct talk *talk, struct connection *connection, struct 
     if (dice == 1) /* sends a header with hops, perhaps too many */
         for (size_t i = random_below(random, HOPS_MAX); i > 0; i--)
             out_number(out, random_u64(random) & (REQUEST_BIT - 1), 4);
-    if (dice == 2) { /* sends no request id: no word has the top bit set */
+    if (dice == 2) { /* sends only words without the top bit, so the request has no id */
         for (size_t i = random_below(random, HOPS_MAX); i > 0; i--) out_number(out, 0, 4);
         return;
     }
@@ -80,7 +80,7 @@ static void say_no_more(struct talk *talk, struct connection *connection, uint64
     connection->close_ms = talk_now_ms() + random_below(&talk->random, lingers_ms);
 }
 
-#define HANGS_MS 3000 /* ms; time that such a connection stays, whose request waits or is incomplete */
+#define HANGS_MS 3000 /* ms; how long a connection with a waiting or incomplete request stays open */
 #define ENDS_MS 60
 
 static void say_to_api(struct talk *talk, struct connection *connection) {
@@ -138,7 +138,7 @@ void say_more(struct talk *talk, struct connection *connection) {
     case JOBS:
         say_jobs(talk, connection);
         return;
-    default: /* sends wrong bytes, as everything that a client sends on a lane is wrong */
+    default: /* on a lane, a client may send nothing, so every message here is wrong */
         if (dice < 3 && connection->left > 1)
             say_requests(talk, connection, 1);
         else

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILLERS 60u /* number of tasks with the ids from 1 on that roles.py makes and that belong to no client */
-#define BEFORE 12   /* number of bytes before a number that may show its meaning */
+#define FILLERS 60u /* number of tasks that roles.py makes; they have the ids from 1 on, and belong to no client */
+#define BEFORE 12   /* number of bytes before a number that are searched for the number's meaning */
 
 static void note_id(struct seen *seen, uint64_t id) {
     if (id != 0) seen->ids[seen->id_count++ % SEEN_MAX] = id;

@@ -31,7 +31,8 @@ struct seen {
 void seen_json(struct seen *seen, const char *text, size_t size);
 void seen_lines(struct seen *seen, const char *text, size_t size);
 
-/* Returns an id that may be sent: a learned one, one that no task has, or one of the fillers (roles.py). */
+/* Returns an id that the stranger may send: a learned id, an id that no task has, or the id of a filler (a task that
+ * roles.py made for no client). */
 uint64_t seen_id(const struct seen *seen, struct random *random);
 /* Returns a learned lease, or an invalid one. */
 struct seen_lease seen_lease(const struct seen *seen, struct random *random);

@@ -96,7 +96,7 @@ def shrink(steps, fails, limit_s):
     steps = of(set(connections))
 
     def with_only(some):
-        """Returns the steps without the frames and the jumps of the clock whose numbers are not in `some`."""
+        """Returns the steps, but only those frames and clock jumps whose numbers are in `some`."""
         return [step for n, step in enumerate(steps) if step[0] not in (SAY, PASS) or n in some]
 
     kept = fewer([n for n, step in enumerate(steps) if step[0] in (SAY, PASS)], lambda some: fails(with_only(set(some))), until)

@@ -14,7 +14,8 @@
 #define LINGER_MS 15       /* maximum time in ms that a connection stays after its last message */
 #define IN_SIZE_MAX (32u << 20)
 #define LANES_MAX_HERE 8
-#define PAUSE_MS 10 /* ms between two connections of the same manner, so that most of the time is spent on requests */
+#define PAUSE_MS                                                                                                       \
+    10 /* ms between two new connections of the same kind (enum manner), so that requests take most of the time */
 
 static const size_t wanted[MANNERS] = {[POLITE] = 6, [RUDE] = 2, [NOISE] = 2, [LANE] = 0, [API] = 4, [JOBS] = 3};
 
@@ -147,7 +148,8 @@ static bool is_over(const struct connection *connection, uint64_t now_ms) {
     if (now_ms >= connection->close_ms || connection->reader.refused) return true;
     if (connection->out.size > 0) return now_ms - connection->heard_ms > 4 * ANSWER_WAIT_MS;
     if (connection->manner == LANE || connection->is_last)
-        return false; /* a lane, or a connection that sends nothing more, stays until close_ms */
+        return false; /* two kinds of connections stay open until `close_ms`: lanes, and connections that send nothing
+                         more */
     bool is_silent = now_ms - connection->heard_ms > ANSWER_WAIT_MS;
     bool is_text = connection->manner >= API;
     return connection->left == 0 ? connection->waiting == 0 || is_silent

@@ -1,4 +1,5 @@
-/* talk.h: a stranger: a fuzzing client with several connections at once, each with a manner of its own. */
+/* talk.h: a stranger: a fuzzing client with several connections at once. Each connection behaves in one manner (enum
+ * manner), for example politely, rudely or as a lane. */
 #ifndef TARRY_TESTS_FUZZ_BROKER_TALK_H
 #define TARRY_TESTS_FUZZ_BROKER_TALK_H
 
@@ -33,7 +34,7 @@ struct connection {
     int fd; /* descriptor of the connection; -1: not connected */
     enum manner manner;
     uint32_t number;            /* number of the connection in the trace */
-    struct web_reader reader;   /* API, JOBS: only `reader.in` is used, for the received data */
+    struct web_reader reader;   /* for manners API and JOBS, only `reader.in` is used, which has the received data */
     struct out out;             /* data to send */
     const char *token;          /* API: the token that it sends; NULL: none */
     bool looks;                 /* API: sends only queries, and learns nothing from their answers */
@@ -42,7 +43,7 @@ struct connection {
     unsigned waiting;           /* number of expected answers, as far as it is known */
     bool deaf;                  /* does not read received data */
     bool is_last;               /* sends nothing more, and closes shortly after everything is sent */
-    uint32_t heard, heard_told; /* number of received messages, and the number that the trace has last recorded */
+    uint32_t heard, heard_told; /* number of received messages; the value of `heard` that the trace recorded last */
     uint32_t request_id;
     uint64_t opened_ms, heard_ms, close_ms;
 };
@@ -61,11 +62,11 @@ struct talk {
     const char *tokens[TOKENS_MAX]; /* tokens that a connection may send */
     size_t token_count;
     bool plain_uri;
-    uint64_t promotes_once_in; /* one of this number of requests may change the leader; 0: none */
+    uint64_t promotes_once_in; /* one request in this number may change the leader; 0: no request may */
     uint64_t requests_max, end_ms;
     struct connection connections[CONNECTIONS_MAX];
     uint32_t opened;
-    uint64_t next_ms[MANNERS]; /* by manner: no new connection is opened before this time */
+    uint64_t next_ms[MANNERS]; /* for each manner: time before which no new connection is opened */
     /* Results. */
     uint64_t requests, noises, answers, bytes;
     uint64_t codes[BODIES_MAX][CODES_MAX]; /* number of answers, by body and code */
@@ -76,8 +77,8 @@ struct talk {
     bool refused;                    /* the broker no longer listens */
 };
 
-/* Runs until `requests_max` or `end_ms` is reached, or until the broker no longer listens. Before the call, set these
- * two, `port_count`, and every field above `know`. */
+/* Runs until `requests_max` or `end_ms` is reached, or until the broker no longer listens. Before the call, set
+ * `requests_max`, `end_ms`, `port_count`, and all fields that precede the field `know`. */
 void talk_run(struct talk *talk);
 uint64_t talk_now_ms(void);
 

@@ -12,10 +12,11 @@
 #include "pass.h"
 
 enum trace_kind {
-    TRACE_OPEN = 'O', /* `number` is the index of the port */
+    TRACE_OPEN = 'O', /* a connection is opened; `number` is the index of its port */
     TRACE_SAY = 'S',
-    TRACE_HEARD = 'H', /* `number` is the count of messages that had arrived on the connection before the next step */
-    TRACE_CLOSE = 'C', /* `number` is 1 for a reset */
+    TRACE_HEARD =
+        'H', /* messages have arrived on the connection; `number` is their count since the connection was opened */
+    TRACE_CLOSE = 'C', /* a connection is closed; `number` is 1 if it is closed with a TCP reset */
     TRACE_PASS = 'P',  /* `number` is the count of seconds that pass at once in the brokers; `connection` is 0 */
 };
 

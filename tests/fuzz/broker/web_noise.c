@@ -57,7 +57,8 @@ static void put_path(struct random *random, struct out *out) {
 
 static void put_uri(struct random *random, bool plain, struct out *out) {
     put_path(random, out);
-    /* With it, no URI ends in an escape, after which nng 1.5.2 writes past the end of its buffer (nng#1594). */
+    /* The suffix "plain" prevents a URI that ends in an escape. After such a URI, nng 1.5.2 writes past the end of its
+     * buffer (nng#1594). */
     if (plain) out_text(out, "plain");
 }
 
