@@ -54,7 +54,7 @@ class Door(Access):
 
 class Roles(Access):
     rows = (*(row(role, role) for role in ROLES), row("none", "none"), NOBODY)
-    # Requests by their fields, each with the roles of which one is enough.
+    # Requests by their fields. Each request has the roles that permit it; a client needs only one of them.
     REQUESTS = (
         (HELLO, [], {"produce", "consume", "operate", "admin"}),
         (GOODBYE, [(1, 1)], {"produce", "consume", "operate", "admin"}),
@@ -72,7 +72,7 @@ class Roles(Access):
         (PAIR, [], {*ROLES, "none"} - {"none"}),
         (PAIR, [(1, 2)], {"operate"}),
     )
-    # Each operation of a commit, with the roles of which one is enough.
+    # Each operation of a commit, with the roles that permit it; a client needs only one of them.
     OPERATIONS = (
         (schedule("q", "k", 60000), {"produce"}),
         ([(2, [(1, [(2, "q"), (3, "x")])])], {"produce"}),  # cancel
@@ -242,7 +242,7 @@ class Audit(Access):
         self.refused()
         self.broker.stop()
         records = self.broker.ok("audit", "--data", self.broker.data, "--kind", "access_refused")
-        self.assertLessEqual(len(records), 3)  # at most three reports: the first, one a minute later on a slow machine, and one before the stop
+        self.assertLessEqual(len(records), 3)  # at most three reports: one at the first refusal, one at the stop, and one after a minute on a slow machine
         self.assertEqual(sum(record["count"] for record in records), 200)
         self.assertEqual(self.broker.ok("audit", "--data", self.broker.data)[-1]["kind"], "stop")
         harness.subprocess.run([harness.find_program("tarry"), "verify", self.broker.data], check=True, capture_output=True, timeout=60)
@@ -294,7 +294,7 @@ class Changes(Access):
         self.assertTrue(rpc.is_closed_by_peer())
         self.assertTrue(lane.is_closed_by_peer())
         self.assert_comes_back_to("other")
-        self.assertNotEqual(bystander.ask(HEARTBEAT, [(1, 1)])[0], DENIED)  # a principal whose row has not changed stays connected
+        self.assertNotEqual(bystander.ask(HEARTBEAT, [(1, 1)])[0], DENIED)  # a principal whose row in the file of tokens has not changed stays connected
         with WebSocket(self.broker.port, headers=wire.bearer(tokens.text_of("shop"))) as upgrade:
             self.assertFalse(upgrade.accepted)
 

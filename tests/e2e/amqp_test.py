@@ -417,7 +417,9 @@ class Amqp(AmqpCase):
         wait_until("it is dropped", lambda: client.declare("circle", passive=True).message_count == 0, 30)
 
     def test_a_message_without_room_for_x_death_is_not_lost(self):
-        """LOG-1: the message's headers have almost as many fields as a table may have, so x-death does not fit into them."""
+        """LOG-1: a dead-lettered message gets the header x-death. Here the message's headers have almost as many fields as a
+        table may have, so x-death does not fit. The message must not be lost.
+        """
         client = self.client()
         client.declare("dead")
         client.declare("wait", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
@@ -588,7 +590,7 @@ class Amqp(AmqpCase):
         client.consume("consumed", tag="t")
         wait_until("the queue has expired", lambda: self.broker.queue_stats("idle") is None, 60)
         self.assertGreater(time.monotonic() - began, 0.35)
-        client.declare("got", arguments={"x-expires": 3000})  # a slow machine asks within 3 s too
+        client.declare("got", arguments={"x-expires": 3000})  # 3 s, so that even on a slow machine the next get comes before the queue expires
         began = time.monotonic()
         while time.monotonic() - began < 3.5:
             client.get("got")
@@ -606,7 +608,9 @@ class Amqp(AmqpCase):
             self.assertIn("x-expires", self.assert_closed(406, self.client().declare, "bad", arguments={"x-expires": value}))
 
     def expires(self, queue):
-        """A passive declaration restarts the queue's expiry time. The broker's own queue shows that the queue was deleted."""
+        """Waits until the queue has expired. Uses the statistics of the Tarry queue, because a passive declaration would
+        restart the AMQP queue's expiry time.
+        """
         wait_until(f"{queue} has expired", lambda: self.broker.queue_stats(queue) is None, 60)
         self.assertTrue(self.is_missing(queue))
 

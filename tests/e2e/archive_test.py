@@ -119,7 +119,7 @@ class Tells(Archived):
         self.wait(lambda: not self.broker.queue_stats(None).get("archive_error"), "it does not recover")
         self.stop()
         count = len(self.files())
-        self.broker.start()  # the broker counts holds again at its start; it may archive one more segment, whose hold is counted a minute later
+        self.broker.start()  # the broker counts holds at its start; it may archive one more segment, whose hold it counts a minute later
         self.wait(lambda: self.broker.queue_stats(None)["archive_held"] == count, "they are not counted")
         self.assertGreaterEqual(self.broker.queue_stats(None)["archived_segments"], count)
 

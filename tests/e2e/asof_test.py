@@ -19,8 +19,8 @@ def fingerprint(directory):
 
 
 class Cut(harness.Case):
-    """The order story, with an independent ledger: at some times the test asked the broker for its state, and stored the
-    answers.
+    """The demo's story of orders, with an independent ledger: at some times the test asked the broker for its state, and
+    stored the answers.
     """
 
     arguments = ("--segment-size", "1MiB")
@@ -207,7 +207,7 @@ class Cut(harness.Case):
         self.assertNotEqual(other.ready["member"], self.broker.ready["member"])
         ready = {task["key"] for task in note["lists"]["close-order"] if task["state"] == "ready"}
         self.assertEqual({line["key"] for line in other.ok("consume", "close-order", "--count", "2")}, ready)
-        other.wait_stats("close-order", dead=1)  # no consumer of the copy claims the lease, and it was the last attempt
+        other.wait_stats("close-order", dead=1)  # the lease was the task's last attempt, and no consumer of the copy resumes it, so the task becomes a dead letter
         other.one("schedule", "close-order", "--key", "new", "--in", "1h")
         self.assertEqual(other.stop(), 0)
         self.tool("verify", then)

@@ -77,7 +77,7 @@ class Equal(Live):
     def test_it_asks_the_broker_that_it_is_told_of(self):
         self.broker.one("schedule", "close-order", "--key", "order-1001", "--in", "30m")
         other = self.make_broker(data=self.path("other")).start()
-        other.one("schedule", "other", "--key", "k", "--in", "1h")  # the reply proves that the record of the start is durable too
+        other.one("schedule", "other", "--key", "k", "--in", "1h")  # wait for this reply, because when it arrives, the record of the broker's start is also durable
         self.assertEqual([fact["kind"] for fact in other.ok("audit", "--kind", "start,scheduled")], ["start", "scheduled"])
         told = subprocess.run([harness.find_program("tarry"), "history", "close-order", "order-1001"], stdout=subprocess.PIPE, check=True,
                               env={**harness.os.environ, "TARRY_BROKER": self.broker.url})
@@ -99,7 +99,9 @@ class Follow(Live):
         return stream
 
     def ready(self, stream, queue="start"):
-        """Waits until the stream has printed a record made after its start: from then on it prints all records."""
+        """Waits until the audit's stream has printed a record of a task that this function scheduled. From this record on, the
+        stream prints all records.
+        """
         end = time.monotonic() + harness.ANSWER_WAIT_S
         for number in itertools.count(1):
             self.assertLess(time.monotonic(), end, "nothing of what happens is told")
@@ -212,8 +214,8 @@ class Gone(Live):
         slow = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         first = slow.stdout.readline()  # the test reads no more, so the pipe fills up and the audit waits
         number = 60000
-        # More than a result page is retired (a page of 1 MiB of these frames is 2 to 2.5 MB of log, because blob areas are left
-        # out), but not all of the 60,000 tasks.
+        # Wait until the log has retired more than a result page, but not all of the 60,000 tasks. A result page of 1
+        # MiB corresponds to 2 to 2.5 MB of log, because it leaves out the blob areas.
         while self.stats()["log_start"] <= 4 << 20:
             self.assertLess(number, 400_000, "nothing is retired")
             self.fill(number, number + 5000)

@@ -75,7 +75,7 @@ class Told(harness.Case):
                          [fact for fact in everything if fact.get("queue") == "close-order" and fact.get("key")])
         middle_ms = self.last["received_ms"]
         early, late = self.audit("--to", str(middle_ms)), self.audit("--from", str(middle_ms))
-        for fact in early + late + everything:  # the audit knows consumers from leases, which may be before --from
+        for fact in early + late + everything:  # remove the consumer: the audit learns it from the lease, which may be earlier than --from
             fact.pop("consumer", None)
             fact.pop("consumer_peer", None)
         self.assertEqual(early + late, everything)
@@ -92,7 +92,7 @@ class Told(harness.Case):
         self.stop()
         before = self.audit()
         self.broker.start()
-        self.broker.one("schedule", "other", "--key", "order-1003", "--in", "1h")  # the reply proves that the record of the start is on disk too
+        self.broker.one("schedule", "other", "--key", "order-1003", "--in", "1h")  # wait for this reply, because when it arrives, the record of the broker's start is also on disk
         self.broker.kill()
         after = self.audit()
         self.assertEqual(after[:len(before)], before)

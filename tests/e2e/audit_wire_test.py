@@ -277,7 +277,7 @@ class Waits(Audits):
         end = self.settle_log(rpc)
         for _ in range(5):
             rpc.tell(wire.AUDIT, audit(position=end, wait_ms=10_000))
-        self.page(rpc, frames_max=1)  # this request is served after the earlier ones, so those wait now
+        self.page(rpc, frames_max=1)  # the broker serves this request after the five earlier ones, so the five wait for new frames now
         before = time.monotonic()
         stopper = threading.Thread(target=self.broker.stop)
         stopper.start()
@@ -299,7 +299,7 @@ class Retired(Audits):
             self.assertLess(time.monotonic(), end, "nothing was retired")
             time.sleep(0.05)
         self.assertEqual((page.frames, page.next), ([], page.gap_to))
-        self.assertLessEqual(page.log_start, page.gap_to)  # more segments may have been retired while it was read
+        self.assertLessEqual(page.log_start, page.gap_to)  # more segments may have been retired while the broker read this result page
         self.assertGreater(page.gap_to, first.next)
         rest = self.page(rpc, page.next)
         if not rest.gap_to:  # the log was not retired further meanwhile

@@ -16,7 +16,7 @@ from harness import Case, Stream
 BACKUP = 21
 STATUS, BEGIN, LIST, READ, END = range(5)
 NOT_DONE = 6
-TURNS = 40 if os.environ.get("TARRY_SLOW") else 4  # number of kills for each process
+TURNS = 40 if os.environ.get("TARRY_SLOW") else 4  # number of kills of each kind of process
 SMALL_LOG = ("--segment-size", "1MiB", "--retain-log-size", "2MiB", "--retain-log-age", "1s")
 
 
@@ -52,7 +52,9 @@ class BackupCase(Case):
 
 class UnderLoad(BackupCase):
     def load(self):
-        """Schedules tasks with keys load-0, load-1, … until the stream is killed; printed lines are acknowledged."""
+        """Schedules tasks with keys load-0, load-1, … until the test kills the stream. A task whose line is printed is
+        acknowledged.
+        """
         stream = Stream(self.broker.command("schedule", "--from", "-"), dict(os.environ), stdin=True)
         self.broker.streams.append(stream)
         return stream
@@ -140,8 +142,8 @@ class Kills(BackupCase):
             found.add(self.kill_while("copy", lambda tool: tool.kill(), generator.random() * length))
             if os.path.exists(os.path.join(self.path("copy"), "identity")) and "whole" in found:
                 break
-        # Starts an unfinished copy again in the same directory. If two backups are still running at the broker,
-        # restarts the broker.
+        # Finish an incomplete copy in the same directory. The broker allows two backups at a time, so restart it to end
+        # the killed ones.
         if not os.path.exists(os.path.join(self.path("copy"), "identity")) or self.assert_marked_or_whole("copy") != "whole":
             self.broker.restart()
             self.assertTrue(self.backup("copy")["verified"])
@@ -174,7 +176,7 @@ class Kills(BackupCase):
     def test_restore_is_killed(self):
         self.fill()
         self.backup("copy")
-        os.mkdir(self.path("again.restoring"))  # a restore that is killed before it has written its mark leaves such a directory
+        os.mkdir(self.path("again.restoring"))  # leave the directory that a restore leaves if it is killed before it has written its mark file
         generator = random.Random(3)
         command = self.broker.command("restore", self.path("copy"), "--data", self.path("again"))
         for _ in range(TURNS):
@@ -286,7 +288,8 @@ class Restored(BackupCase):
         self.assertEqual(mine[16:32], its[16:32], "the cluster is the same")
         self.assertNotEqual(mine[32:64], its[32:64], "the secret is not")
         self.assertNotIn(mine[32:64], open(self.path("copy/identity"), "rb").read())
-        # Tasks in flight are delivered again by the copy, with a greater token; so are tasks that were not due yet.
+        # The restored copy delivers tasks in flight again, with a greater token. It also delivers the tasks that were
+        # not due at the time of the backup.
         tasks = other.consume("q", "--count", 2).take(2, 60)
         for task in tasks:
             self.assert_not_early(task)
@@ -379,7 +382,9 @@ class Damaged(BackupCase):
         self.assertEqual(self.restore("copy", "again")["torn_tail_bytes"], 0)
 
     def backup_whose_end_is_indexed(self, wanted):
-        """Makes a backup with a damaged last frame; its log has just grown, or has stopped growing. Returns the copy's name."""
+        """Makes a backup whose last frame is damaged. `wanted`: whether the index of the copy has absorbed the last frame.
+        Returns the copy's name.
+        """
         for number in range(100):
             if number == 0 or not wanted:
                 self.broker.ok("schedule", "q", "--in", "1h")

@@ -66,7 +66,7 @@ WATCHING = [
     ("a", "ignore t1"), ("a", "reserve-with-timeout 9"), ("a", "watch t1"), ("a", "reserve-with-timeout 9"), ("a", "reserve-with-timeout 0"),
     ("a", "reserve-with-timeout 0"), ("a", "bury $1 2"), ("a", "kick 1"), ("a", "use t1"), ("a", "kick 1"), ("a", "reserve"),
 ]
-# Each of these commands changes which tube has the first job, so cached orders of tubes become invalid.
+# Commands that change which tube has the first job. The broker caches the order of tubes, and must update it.
 CHANGING = [
     ("a", "use u1"), *(("a", put(f"u1 {pri}", pri)) for pri in (10, 20, 30, 40)), ("a", "use u2"), *(("a", put(f"u2 {pri}", pri)) for pri in (15, 25, 35, 45)),
     ("a", "watch u1"), ("a", "watch u2"), ("a", "ignore default"), ("b", "use u1"), ("c", "watch u1"), ("c", "ignore default"),
@@ -167,7 +167,9 @@ class Beanstalk(Case):
         self.compare(CHANGING)
 
     def test_the_order_between_tubes_holds_while_many_are_reserved(self):
-        """Jobs that were just reserved are still in the index's result pages, before the first ready job."""
+        """Jobs that were just reserved may still be in the result pages that the broker read from the index. It must skip them
+        to find the first ready job.
+        """
         with self.client() as a:
             for tube in (0, 1, 2):
                 a.ask(f"use t{tube}")
@@ -177,8 +179,8 @@ class Beanstalk(Case):
             self.assertEqual([int(a.ask("reserve").split(b"\r\n")[1]) for _ in range(300)], list(range(300)))
 
     def test_workers_that_watch_the_same_tubes_look_at_them_together(self):
-        """CALM-1: each query of a tube wakes the reader thread. So only one of sixteen workers sends queries, and each result
-        serves the next 64 reserves.
+        """CALM-1: each query of a tube wakes the reader thread. So for sixteen clients that watch the same tubes, the broker
+        queries the tubes once for the next 64 reserves.
         """
         tubes, workers, rounds = range(4), [self.client() for _ in range(16)], 32
         for tube in tubes:
@@ -219,8 +221,8 @@ class Beanstalk(Case):
         raise AssertionError(f"no thread {thread}")
 
     def test_who_watches_many_tubes_takes_a_job_whose_delay_has_ended_in_its_turn(self):
-        """A client that watches many tubes gets a job whose delay has ended in its turn, although another tube has many jobs
-        of a lower pri.
+        """A client watches many tubes. When the delay of a job ends, the client gets this job in the order of its pri,
+        although another tube has many jobs that are more urgent.
         """
         with self.client() as a:
             a.ask("use backlog")
@@ -264,7 +266,7 @@ class Beanstalk(Case):
             self.assertEqual(b.ask("reserve-with-timeout 1"), b"TIMED_OUT\r\n")
 
     def test_what_is_left_is_told_in_whole_seconds_rounded_down(self):
-        """`time-left` is rounded down to whole seconds, even in the first millisecond: of ten seconds nine are left, as
+        """`time-left` is rounded down to whole seconds, even in the first millisecond: a ttr of 10 s is shown as 9, as
         pheanstalk's tests expect.
         """
         def told(port):
@@ -319,7 +321,7 @@ class Beanstalk(Case):
             wait_until("both are ready", lambda: b"current-jobs-ready: 4" in client.ask("stats-tube default"), 20)
             order = [int(client.ask("reserve-with-timeout 5").split()[1]) for _ in range(4)]
             self.assertEqual(order, [first, soon, late, last])
-            self.assertIn(b"\nreserves: 1\n", client.ask(f"stats-job {late}"))  # ranking the job did not count as a reserve
+            self.assertIn(b"\nreserves: 1\n", client.ask(f"stats-job {late}"))  # the broker compared the job with those of other tubes before it gave it out; this did not count as a reserve
 
     def real(self):
         real = beanstalk.Beanstalkd()
@@ -337,7 +339,7 @@ class Beanstalk(Case):
                 self.assertIn(b"\ncurrent-jobs-urgent: 6\n", client.ask("stats"))
                 order = [int(client.ask("reserve-with-timeout 5").split()[1]) for _ in jobs]
                 self.assertEqual([jobs.index(job) for job in order], [6, 1, 4, 3, 7, 0, 2, 5])
-                self.assertIn(b"\nreserves: 1\n", client.ask(f"stats-job {jobs[2]}"))  # ranking the job did not count as a reserve
+                self.assertIn(b"\nreserves: 1\n", client.ask(f"stats-job {jobs[2]}"))  # the broker compared the job with other jobs before it gave it out; this did not count as a reserve
 
     def test_who_quits_gives_back_at_once(self):
         """The client sends quit, but does not close its socket."""
@@ -426,8 +428,8 @@ class Beanstalk(Case):
             self.assertEqual(task["body"], "by beanstalkd")
 
     def test_a_queues_name_adds_nothing_to_the_yaml(self):
-        """Tarry's own clients may use queue names that YAML would read differently. Each name must be one item of the list and
-        be read back unchanged (JSON's escapes are valid in YAML).
+        """Tarry's own clients may use queue names that a YAML parser would take for something else. Each name must be one item
+        of the YAML list, and a parser must read it back unchanged (JSON's escapes are valid in YAML).
         """
         names = ["x: - y", "null", "a: b", "x\u2028- more", "\"q\"\\", "# no", "1.10", "\u00e4"]
         for name in names:

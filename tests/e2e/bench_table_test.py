@@ -76,7 +76,7 @@ class Lines(unittest.TestCase):
         self.assertEqual(wanted[9000], [("≤ 0.5 ×", True)] * 3)
 
     def test_steady_lines_look_at_what_comes_after_the_longest_delay(self):
-        """Until the longest delay is over, all numbers grow. That is expected."""
+        """Until the longest delay is over, memory and disk usage are expected to grow, so the check ignores this time."""
         samples = [{"at_s": 10.0 * i, "arrived": 1_000_000.0 * max(0, i - 10), "rss_mib": 100 + 30 * min(i, 10), "disk_mib": 500.0, "late_p99_ms": 3.0} for i in range(1, 31)]
         said = {"held_per_s": 100_000.0, "lost": 0.0, "twice": 0.0, "early": 0.0, "not_acked": 0.0}
         self.assertEqual([line["met"] for line in steady.lines_of(samples, said, 300, 100_000, "1GiB")], [True] * 6)

@@ -84,7 +84,7 @@ class Counts(Case):
         inspector = self.make_broker("--inspect", data=self.broker.data).start()
         self.assertIn("without a calendar, and --inspect does not build one", inspector.refused("calendar").err)
         inspector.stop()
-        self.broker.start()  # the index must count again, and until it has finished, the broker says so
+        self.broker.start()  # the index builds its calendar again; until it has finished, the command says so
         harness.wait_until("all is counted", lambda: self.broker.tarry("calendar").status == 0, 60)
         self.agree()
         self.broker.stop()

@@ -28,8 +28,8 @@ def has_apt():
 
 
 def hears_signals():
-    """Returns whether signals are delivered. If the parent ignores them, as with `nohup ./dev test`, a shell cannot change
-    that.
+    """Returns whether signals are delivered. If the parent ignores them, as with `nohup ./dev test`, a shell cannot catch
+    them.
     """
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)

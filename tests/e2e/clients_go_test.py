@@ -42,7 +42,7 @@ class Readme(Case):
 
 class Units(unittest.TestCase):
     def test_units(self):
-        """Runs the own tests of clients/go, its format check, and go vet."""
+        """Runs go vet, the tests in clients/go, and its format check."""
         for command in (["go", "vet", "./..."], ["go", "test", "./..."]):
             done = subprocess.run(command, cwd=FOLDER, env={**os.environ, **ENV}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   timeout=BUILD_WAIT_S, check=False)

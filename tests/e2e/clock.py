@@ -21,13 +21,17 @@ class Clock:
         self.version = self.real_ns = self.boot_ns = self.rate_ppm = self.anchor_ns = 0
 
     def env(self):
-        """Returns the environment for tarryd. (ASan requires to be loaded first; an option allows it to be second.)"""
+        """Returns the environment for tarryd. ASan must normally be the first loaded library; verify_asan_link_order=0 allows
+        the clock shim before it.
+        """
         asan = os.environ.get("ASAN_OPTIONS", "")
         return {"LD_PRELOAD": harness.find_program("libclock_shim.so"), "TARRY_CLOCK_SHIM": self.path,
                 "ASAN_OPTIONS": ":".join(filter(None, (asan, "verify_asan_link_order=0")))}
 
     def _write(self):
-        """Writes all values; `version` is odd meanwhile."""
+        """Writes all values. `version` is odd during the write, so that a reader in another process can detect an incomplete
+        write.
+        """
         self.map[:8] = struct.pack("<Q", self.version + 1)
         self.map[8:] = struct.pack("<qqqq", self.real_ns, self.boot_ns, self.rate_ppm, self.anchor_ns)
         self.version += 2

@@ -234,14 +234,14 @@ class Story:
     def _step_ended(self, step):
         driver = self.drivers.pop(step["ended"])
         if self.after_term == 0:
-            driver.answer(1)  # reply to the call `worker`, which is the first call of its process
+            driver.answer(1)  # reply to the call `worker`, which is the only call of this driver's process
         self.drivers[f"{step['ended']} (ended)"] = driver
         assert driver.end() == self.after_term, f"{step}: {driver.process.returncode}"
 
     def _step_once(self, step):
-        """Checks each numbered task of this prefix: the broker's log has one record of its schedule and one of its ack, one
-        ack was answered, and no delivery was early. `alone`: the queue's log has no other tasks, so no schedule took effect
-        twice.
+        """Checks each numbered task of this prefix: the broker's log has exactly one record of its schedule and one of its
+        ack, one ack was answered, and no delivery was early. `alone`: the queue has no other tasks, so its total counts
+        also show that no schedule took effect twice.
         """
         asked = step["once"]
         names = {name for _, _, name in self.numbered if name.startswith(asked["prefix"] + "-")}
@@ -339,8 +339,8 @@ def run_example(case, command, env, line="order 1001 is closed\n", after_term=0)
 
 
 def cases(command, env=None, how="", after_term=0):
-    """Returns test classes with a test for each story. `command(case)` starts the library's driver; `how` is appended to the
-    names of the tests.
+    """Returns test classes with a test for each script of calls (a story). `command(case)` returns the command that starts the
+    library's driver. `how` is appended to the tests' names.
     """
     def test_of(name):
         return lambda self: run(self, name, command(self), env, after_term)

@@ -47,7 +47,7 @@ class Demo:
     # ---- running the day
 
     def say(self, remark):
-        """Prints the remark: at once to a pipe, after the drawing on a terminal."""
+        """Prints the remark. If standard error is not a terminal, prints it at once; otherwise together with the next drawing."""
         self.remarks.append(remark)
         if not self.on_terminal:
             print(f"demo: {remark}", file=sys.stderr, flush=True)

@@ -21,8 +21,8 @@ PAIR = re.compile(r"^pair: failover_ms=(\d+) switch_over_ms=(\d+) upgrade_call_m
 
 class Demo(unittest.TestCase):
     def play(self, *arguments, told=("the broker (pid", "a consumer (pid"), speeds=("7200",)):
-        """Returns (orders, paid, closed) and the output at the first of the speeds that gives the story enough time, because
-        machines may be slow.
+        """Runs the demonstration at each speed until one gives its story enough time, because machines may be slow. Returns
+        (orders, paid, closed) and the output.
         """
         for speed in speeds:
             done = subprocess.run([sys.executable, os.path.join(HERE, "demo.py"), *arguments, "--speed", speed],
@@ -53,7 +53,9 @@ class Demo(unittest.TestCase):
         self.assertGreater(failover_ms, 0)  # the death of a process is detected at once
 
     def test_a_day_that_is_too_short_for_its_story_is_no_success(self):
-        """On a slow machine the day may be long enough, and then the demonstration succeeds."""
+        """The day may be too short for the story, which must fail with a message. If the day is long enough, the demonstration
+        must succeed.
+        """
         done = subprocess.run([sys.executable, os.path.join(HERE, "demo.py"), "--pair", "--count", "100", "--speed", "86400"],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PLAY_MAX_S, check=False)
         if done.returncode == 0:

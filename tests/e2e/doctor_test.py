@@ -130,8 +130,8 @@ class Clocks(Doctor, harness.Case):
     autostart = False
 
     def test_a_clock_that_is_off(self):
-        """The clock is wrong by less than the broker believes. The broker's logical time never goes back, so it would not show
-        this.
+        """The host's clock is set forward by 90 s. The broker accepts that without an event, so `tarry doctor` must find the
+        difference.
         """
         moved = clock.Clock(self.path("clock"))
         self.broker.env.update(moved.env())

@@ -109,7 +109,7 @@ class Failover(Case):
             producer.send({"queue": "q", "key": "after", "delay_ms": 0})
             self.assertEqual(producer.next(40)["result"], "scheduled")
             while (task := consumer.next(40))["key"] != "after":  # arrives over the second broker's lane
-                # The 2 s for reconnecting had passed before the consumer could notice the failure.
+                # the consumer noticed the failure too late to keep its lease, so the task is delivered a second time
                 self.assertEqual((task["id"], task["attempt"]), (held["id"], 2))
                 held = task
         finally:
@@ -128,7 +128,9 @@ class Addresses(Case):
         return both
 
     def test_a_producer_does_not_stray_into_another_cluster(self):
-        """F-29: the second broker has other data. The first client there has the same producer number."""
+        """F-29: the second broker belongs to another cluster. Its first client has the same producer number as the producer of
+        this test.
+        """
         other = self.make_broker(data=self.path("other")).start()
         both = self.both(self.broker.url, other.url)
         stream = both.stream("schedule", "--from", "-", "--timeout", "4s", stdin=True)
@@ -138,8 +140,8 @@ class Addresses(Case):
         self.broker.kill()
         stream.send({"queue": "q", "key": "k2", "delay_ms": 3_600_000})
         answer = stream.next()
-        # On a busy machine, a request may be in flight when the time ends. Then its outcome is unknown, and each
-        # address has reported the same.
+        # On a busy machine, a request may be in flight when the timeout ends. Then the code is `timeout`, because the
+        # outcome is unknown.
         self.assertIn((answer["result"], answer["code"]), (("error", "not_primary"), ("error", "timeout")))
         self.assertIn("another cluster", answer["message"])
         self.assertIn("refused", answer["message"].lower())

@@ -126,8 +126,10 @@ class Jumps(Clocked):
         self.assertFalse(self.is_held())
 
     def test_an_hour_is_believed_and_a_little_more_is_not(self):
-        """F-32: tasks due within the hour are delivered if the clock is set forward by less; ten seconds more than an hour is a
-        jump. If the clock is set back, wall time stands still until the clock reaches it again."""
+        """F-32: the broker accepts a clock that is set forward by less than an hour, and delivers the tasks that are due. A
+        step of an hour and ten seconds counts as a jump. If the clock is set back, logical wall time stands still until the
+        clock reaches it again.
+        """
         now_ms = self.clock.now_ms()
         self.at("within", now_ms + 1800_000)
         self.at("after", now_ms + 3 * HOUR * 1000)
@@ -224,8 +226,9 @@ class Restarts(Clocked):
 
 class Slow(Clocked):
     def test_a_smear(self):
-        """F-33: the wall clock runs 10 % too fast, then 10 % too slow: delays are not affected, absolute times follow it, and it
-        does not count as a jump."""
+        """F-33: the wall clock runs 10 % too fast, then 10 % too slow. Delays are not affected, absolute times follow the wall
+        clock, and the broker reports no jump.
+        """
         for name, rate_ppm in (("fast", 100_000), ("slow", -100_000)):
             self.clock.smear(rate_ppm)
             self.ask(name, [0.5, 1.0, 1.5])
@@ -240,8 +243,9 @@ class Slow(Clocked):
         self.assertNotIn("event=clock_", self.broker.log_text())
 
     def test_a_suspend(self):
-        """F-34: the machine is suspended for an hour less one second, and for ten days: tasks due meanwhile are delivered at the
-        resume, others are not; leases expire; and it never counts as a jump."""
+        """F-34: the machine is suspended for nearly an hour, then for ten days. At each resume the broker delivers the tasks
+        that fell due, and no others. Leases expire. The broker reports no jump.
+        """
         self.ask("delays", [HOUR, 10 * DAY + HOUR])
         self.at("at", self.clock.now_ms() + HOUR * 1000)
         self.broker.one("schedule", "leased", "--in", "0s")
@@ -312,8 +316,9 @@ class Year2038(Clocked):
 
 class Levels(Clocked):
     def test_every_border_of_the_wheel_up_to_ten_years(self):
-        """F-36: delays of 64^k - 1, 64^k and 64^k + 1 ms, up to the maximum. The machine is suspended between them, and the
-        broker is killed in between. Each task comes after its time, in order, and alone."""
+        """F-36: delays of 64^k - 1, 64^k and 64^k + 1 ms, up to the maximum. Before each due time the machine is suspended,
+        and sometimes the broker is killed. Each task comes alone, in order, and not early.
+        """
         delays_ms = [base + more for base in (64, 64**2, 64**3, 64**4, 64**5, 64**6, 10 * YEAR * 1000) for more in (-1, 0, 1)]
         begun_s = time.monotonic()
         self.ask("q", [delay_ms / 1000 for delay_ms in delays_ms])

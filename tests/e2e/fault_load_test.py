@@ -222,7 +222,7 @@ class Fair(Load):
         self.broker.wait_stats("flood", wait_s=WAIT_S, acked=CROWD, in_flight=0)
 
     def test_one_consumer_of_a_flooded_queue_and_of_a_calm_one(self):
-        """F-41: tasks of the quiet queue are delivered among the first, because queues are served round robin."""
+        """F-41: tasks of the queue "calm" are delivered early, because the broker serves queues round robin."""
         self.schedule_many("flood", 20_000, due_ms=now_ms() - 1000)
         self.schedule_many("calm", 20, due_ms=now_ms() - 1000)
         both = self.broker.consume("flood", "calm", "--prefetch", 50, "--timeout", DEADLINE)

@@ -68,8 +68,9 @@ class Partition(Network):
         self.assertEqual((stats["pending"], stats["scheduled"]), (self.COUNT, self.COUNT))
 
     def more_is_done(self):
-        """Returns whether an operation sent into the partition has taken effect without a reply. (Later ones wait in the client:
-        one commit at a time.)"""
+        """Returns whether an operation that was sent into the partition has taken effect without a reply. (The client sends
+        one commit at a time, so its later operations wait.)
+        """
         end = time.monotonic() + SETTLE_S
         while self.broker.queue_stats("q")["scheduled"] <= self.COUNT // 2:
             self.assertLess(time.monotonic(), end)

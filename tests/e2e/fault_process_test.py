@@ -55,8 +55,9 @@ class Stopped(Case):
 
     # TIME-2
     def test_f13_what_lay_in_the_sockets_came_before_the_timers(self):
-        """F-13: an ack, an extension and a heartbeat arrive while the broker is stopped for longer than lease and silence last.
-        They count: after that the broker reads its sockets before its timers expire."""
+        """F-13: an ack, an extension and a heartbeat arrive while the broker is stopped for longer than the lease and the
+        silence limit. All three count, because the broker reads its sockets before its timers expire.
+        """
         self.judged(self.ack_extend_and_beat)
 
     def judged(self, attempt):
@@ -104,7 +105,9 @@ class Stopped(Case):
             self.assertEqual(session.heartbeat(), wire.OK)
 
     def stand_still(self, seconds, *asked):
-        """Stops the broker for `seconds`; meanwhile sends each of `asked`: pairs of (seconds, function)."""
+        """Stops the broker for `seconds`. Each of `asked` is a pair (time in seconds after the stop, function); the function
+        is called at that time.
+        """
         freeze(self.broker.process)
         began = time.monotonic()
         for at, say in asked:
@@ -140,10 +143,13 @@ class Stopped(Case):
 
     # TIME-2
     def test_f13_a_sign_of_life_that_lay_in_the_socket_counts_from_when_it_was_read(self):
-        """F-13: a heartbeat arrives half a second before the session's deadline, and the broker is stopped from before that
-        until long after. The deadline that it slept towards does not end the session, and the heartbeat does not count from
-        the start of the stop. (An attempt whose heartbeat is read within the settle time of a quarter of a second proves
-        nothing.)"""
+        """F-13: a heartbeat arrives half a second before the session's deadline, while the broker is stopped. The broker
+        continues long after the deadline. It must not end the session, and must count the heartbeat from the time at which
+        it reads it.
+
+        The broker waits a quarter of a second (the settle time) after a stop. An attempt in which it reads the heartbeat
+        within this time proves nothing.
+        """
         self.judged(self.beat_while_it_stands)
 
     def beat_while_it_stands(self, number):

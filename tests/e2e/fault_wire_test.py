@@ -88,8 +88,8 @@ class Once(Wire):
         self.assertEqual(self.broker.queue_stats("q")["scheduled"], 2)
 
     def test_a_repeated_req_is_answered_twice_and_done_once(self):
-        """F-22: SP's own resend does not use sequences. The test repeats a request id on one connection and on a new one,
-        before and after a crash of the broker.
+        """F-22: a library for SP (nng's protocol) sends a request again under the same request id, without Tarry's sequences.
+        The test repeats a request id on one connection and on a new one, before and after a crash of the broker.
         """
         rpc = self.rpc()
         producer = rpc.hello()
@@ -235,8 +235,8 @@ class Malformed(Wire):
         self.assertEqual(self.broker.queue_stats("q")["scheduled"], 1)
 
     def test_a_refused_request_gives_back_nothing_of_an_earlier_one(self):
-        """In an earlier version, a refused request freed memory that an earlier request in the same place had reserved for its
-        reply. The next long reply then had no memory.
+        """In an earlier version, a refused request freed memory that an earlier request in the same request context had
+        reserved for its reply. The next long reply then had no memory.
         """
         rpc = self.rpc()
         rpc.ask(wire.COMMIT, wire.commit(rpc.hello(), 1, [wire.schedule("q", "k", 3_600_000)]))
@@ -269,8 +269,8 @@ class Secrets(Wire):
         self.assertIn(b"for two", lanes[1].receive())
 
     def test_a_guessed_session_cannot_be_resumed_or_settled(self):
-        """F-23: the number of another session gives no access to its tasks, because the token decides. A forged secret resumes
-        no session.
+        """F-23: a client that knows the number of another client's session cannot settle its tasks without the lease token,
+        and cannot resume the session with a forged secret.
         """
         rpc = self.rpc()
         holder = Session(rpc, ["q"], prefetch=5)
@@ -289,8 +289,8 @@ class Secrets(Wire):
 
 
 class TwoBodies(Wire):
-    """F-20: protobuf allows repeated fields, and of a oneof the last field counts. The count before unpacking must equal that
-    of the unpacked message.
+    """F-20: protobuf allows repeated fields; of the members of a oneof, the last one counts. The broker counts a request's
+    operations before unpacking. This count must equal that of the unpacked message.
     """
 
     samples = {
@@ -321,7 +321,9 @@ class TwoBodies(Wire):
         self.assertEqual(self.broker.ok("queues"), [])
 
     def test_a_commit_with_a_follow_before_it_is_refused(self):
-        """In an earlier version, such a commit was counted as the other node's request, so a stop did not wait for its reply."""
+        """In an earlier version, the broker took a commit with a Follow body before it for a request of the peer. So a stop
+        did not wait for the commit's reply.
+        """
         rpc = self.rpc()
         producer = rpc.hello()
         packed = wire.encode([(wire.FOLLOW, [])]) + wire.request(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("q", "k", 3_600_000)]))
@@ -352,10 +354,10 @@ class Pair(Wire):
             self.assertIn("another cluster", self.rpc.sentence)
         self.assertEqual(self.broker.ok("queues"), [])
         code, reply = self.rpc.ask(wire.COMMIT, commit, cluster=own)
-        self.assertEqual((code, wire.number(wire.results(reply)[0], 2)), (wire.OK, 1))  # the broker has executed nothing of it before
+        self.assertEqual((code, wire.number(wire.results(reply)[0], 2)), (wire.OK, 1))  # sequence 1 is accepted, so the broker executed none of the refused commits
 
     def test_nobody_follows_a_broker_that_has_no_peer(self):
-        """The request of a follower is refused, whether it is empty or complete."""
+        """A broker without a peer refuses a follower's request, whether the request is empty or has all fields."""
         own = wire.decode(self.rpc.ask(wire.HELLO, [])[1])[5][0]
         url = self.broker.url
         for question in ([], [(15, 100)], [(1, own), (2, b"m" * 16), (3, 1), (4, 1), (7, 4096), (14, url)]):

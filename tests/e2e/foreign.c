@@ -147,7 +147,8 @@ static Tarry__Delivery *receive(nng_socket lane) {
     return delivery;
 }
 
-/* Dials without a path, and attaches the connection by its ticket. */
+/* Dials without a path, and attaches the connection to the session by the ticket that the broker sends on the
+ * connection. */
 static void attach(nng_socket rpc, nng_socket lane, const char *url, const char *own,
                    const Tarry__SubscribeReply *session) {
     Tarry__Request request = TARRY__REQUEST__INIT;

@@ -1,7 +1,7 @@
 """foreign_library_test.py: clients with other libraries and languages, also over TLS: Perl's NanoMsg::Raw (nanomsg 1.1), Go's
-mangos, Python's pynng. Each test runs if its library is installed. `./dev test --languages` installs the first from Debian,
-with socat for TLS. mangos's source is in $TARRY_MANGOS (and gorilla's websocket where Go finds it); pynng is where this
-Python finds it ($PYTHONPATH).
+mangos, Python's pynng. Each test runs if its library is installed. `./dev test --languages` installs NanoMsg::Raw from
+Debian, with socat for TLS. The environment variable TARRY_MANGOS names the source of mangos; gorilla's websocket must be
+where Go finds it. pynng must be on PYTHONPATH.
 """
 import functools
 import importlib.util

@@ -37,7 +37,9 @@ class Groups(Case):
         return {f"o{number}" for number in range(count) if GROUPS[name][1](tag_of(number))}
 
     def check_all(self, broker, count, consumers):
-        """Checks that every group gets its tasks and no others, and that the log has exactly one end of each share."""
+        """Checks that every group gets exactly its tasks, and that the log has exactly one record of the end of each share
+        (the group's copy of a task).
+        """
         seen = {name: set() for name in GROUPS}
         end = time.monotonic() + 60
         while any(seen[name] != self.expected(name, count) for name in GROUPS):

@@ -26,7 +26,7 @@ CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
 PAGES = ("README.md", "docs/OPERATING.md", "docs/GETTING_STARTED.md", "docs/CAPACITY.md", "docs/MOVING_IN.md",
          "docs/ACCESS.md", "docs/WEBHOOKS.md")
 ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
-# Name of each block, by its first line. None: not tested here.
+# First line of each block of commands in the docs → name of the block; None: the block is not tested here.
 NAMES = {
     "./dev demo": None,
     "rabbitmqctl export_definitions": None,
@@ -76,7 +76,7 @@ NAMES = {
     "tarry token add shop --role produce": "who may do what",
     "tarry queue set close-order --push": "a webhook",
     "umask 077\necho \"close-order whsec_": "a webhook's secret",
-    "# on a host that reaches both\npsql": None,  # tests/package/package_test.py tests it with a real PostgreSQL
+    "# on a host that reaches both\npsql": None,  # tests/package/package_test.py tests this block with a real PostgreSQL
 }
 
 
@@ -158,7 +158,7 @@ class Readme(Case):
         self.assertIn("order-1002", said)
 
     def slow(self, host, name, seconds):
-        """Puts a tarryd on the host's PATH that starts with a delay of `seconds` for that directory."""
+        """Puts a tarryd on the host's PATH that starts `seconds` later if its data directory ends with `name`."""
         with open(host.at("stubs/tarryd"), "w", encoding="ascii") as file:
             file.write(f'#!/bin/sh\ncase "$2" in */{name}) sleep {seconds};; esac\nexec {harness.find_program("tarryd")} "$@"\n')
         os.chmod(host.at("stubs/tarryd"), 0o755)
@@ -195,7 +195,9 @@ class GettingStarted(Case):
         self.assertRegex(said, r"order-1 paid, 0 seen\norder-2 closed \d+ ms after it was due")
 
     def with_examples(self, host, block, documented, folder):
-        """Returns the block with the examples of this tree instead of the package's, copied into the host's own directory."""
+        """Returns the block of commands, but with the examples of this tree. The block names the examples of an installed
+        package (`documented`).
+        """
         self.assertIn(documented, BLOCKS[block])
         if not os.path.lexists(host.at("tmp/examples")):
             os.symlink(os.path.join(ROOT, folder), host.at("tmp/examples"))
@@ -615,7 +617,7 @@ class Coordinated(PairStories, Case):
         self.play(self.a, "clients")
         self.schedule("order-1")
         with open(self.a.there("/etc/tarry/coordinator.credentials"), "w", encoding="ascii") as file:
-            file.write("pair:another\n")  # with other credentials no node is accepted, which proves that the credentials are used
+            file.write("pair:another\n")  # wrong credentials, which the coordinator must refuse; this shows that the node uses the file
         self.a.run("systemctl restart tarry")
         until("it is forbidden", lambda: "state=forbidden" in self.a.logs())
 

@@ -287,7 +287,7 @@ class Broker:
         wait_until(f"a line in the log with {text!r}", lambda: sum(text in line for line in self.log) >= count, wait_s)
 
     def sockets(self):
-        """Returns the number of open sockets. (Files come and go; lanes stay open.)"""
+        """Returns the number of open sockets. Counts no files, because their number changes while no connection is opened."""
         directory, count = f"/proc/{self.process.pid}/fd", 0
         for name in os.listdir(directory):
             try:

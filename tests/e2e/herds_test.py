@@ -120,7 +120,7 @@ class Herds(Case):
         policies = {"old": "overdue_expire=300ms", "dead": "overdue_dead=300ms", "slow": "overdue_spread=10h", "as-ever": "burst=0"}
         for queue, policy in policies.items():
             self.broker.ok("queue", "set", queue, policy)
-            self.broker.ok("schedule", queue, "--key", "before", "--in", "0s")  # due before the outage, and not consumed, so the outage does not affect it
+            self.broker.ok("schedule", queue, "--key", "before", "--in", "0s")  # this task is due before the outage, so the policies for the outage do not affect it
         lines = [{"queue": queue, "key": f"k{i}", "in": "2s"} for queue in policies for i in range(3)]
         self.broker.ok("schedule", "--from", "-", stdin="\n".join(map(json.dumps, lines)))
         self.broker.kill()
@@ -134,12 +134,12 @@ class Herds(Case):
         self.assertEqual(streams["old"].take(1)[0]["key"], "before")
         self.assertIn("overdue after an outage", self.broker.one("get", "dead", "k1")["reason"])
         outages = [entry["overdue"] for entry in self.broker.ok("audit", "--kind", "queue") if entry.get("overdue")]
-        self.assertEqual(len(outages), 3)  # there is one record for each of the three queues with such a policy
+        self.assertEqual(len(outages), 3)  # one record for each of the three queues with an `overdue_…` policy
         self.assertGreater(outages[0][0]["until_steady_ms"] - outages[0][0]["after_steady_ms"], 1500)
         moved = [entry for entry in self.broker.ok("audit", "--kind", "moved")]
         self.assertEqual({entry["reason"] for entry in moved}, {"overdue after an outage: spread"})
         self.broker.restart()
-        self.broker.wait_stats("slow", pending=3, ready=0)  # the second start does not judge the same tasks again
+        self.broker.wait_stats("slow", pending=3, ready=0)  # the second start does not apply the policy to the same tasks again
         self.assertIn("after an outage: spread over 10h", self.broker.words("audit", "--kind", "queue"))
         self.assertIn("outage judged, from", self.broker.words("audit", "--kind", "queue"))
         self.assertRegex(self.broker.words("queue", "show", "old"), r"(?m)^overdue +expire if later than 300ms$")

@@ -53,7 +53,7 @@ class Interface(Document):
         for one in self.schema(schema).get("oneOf", [schema]):
             one = self.schema(one)
             if one.get("type") == "array":
-                continue  # an array is valid or not by the members of its elements, so it is not varied by itself
+                continue  # skip arrays, because the members of an array's elements decide whether it is valid
             start = example if set(one.get("required", [])) <= set(example) else {"tasks": [LEASED if "token" in example else {"key": "k"}]}
             for wrong in ({**start, "nobody_knows": 1}, {**start, "": 1}, [], 7, "x", None):
                 yield wrong, False

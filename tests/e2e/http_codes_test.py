@@ -123,7 +123,7 @@ class Codes(Document):
                 break
 
     def as_it_should_not_be(self, method, path, operation):
-        """Checks 400, 413, 415; and 422 for a key of another request."""
+        """Checks the statuses 400, 413 and 415. Also checks 422: an Idempotency-Key that was used for another request."""
         example, filled = self.body(operation)[1], self.filled(path)
         self.ask("admin", operation, method, f"{filled}?nobody=1", example)
         self.ask("admin", operation, method, filled, "{}", headers={"Content-Encoding": "br"})
@@ -137,7 +137,7 @@ class Codes(Document):
             self.ask("admin", operation, method, path.format(queue="another", key="other", name="other", id="7"), self.other(example), headers=key)
 
     def other(self, example):
-        """Returns another request for a path that names no object."""
+        """Returns a body that differs from `example`, for requests whose path names no object."""
         return {**example, "token": "1-1"} if example and "token" in example else {**example, "atomic": False} if example and "ops" in example else \
             {**example, "in": "7h"} if example and "in" in example else example
 

@@ -115,7 +115,9 @@ class Document(Case):
         return [], ["x", 7] if kind == "object" else []
 
     def with_one(self, example, name, value):
-        """Returns the example with this member, without members of the same group, and with members that it requires."""
+        """Returns the example with the member `name` set to `value`. Adds the members that `name` requires, and removes the
+        members of the same group, of which a request may have only one.
+        """
         example = {**example, **next((more for begin, more in WITH.items() if name.startswith(begin)), {})}
         others = set().union(*(group for group in TOGETHER if name in group)) - {name}
         return {**{key: one for key, one in example.items() if key not in others}, name: value}

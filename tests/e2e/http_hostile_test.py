@@ -1,5 +1,7 @@
-"""http_hostile_test.py: hostile HTTP and JSON: few bytes that could cost the broker much memory or time (CALM-1), replies that a
-proxy could confuse, web pages of other origins, line breaks for the log, keys of clients without rights."""
+"""http_hostile_test.py: hostile HTTP and JSON. A few bytes could cost the broker much memory or time (CALM-1). A proxy could
+confuse replies. Web pages of other origins could send requests. Line breaks in values could forge lines of the broker's
+log. Clients could use Idempotency-Keys without rights.
+"""
 import contextlib
 import gzip
 import json

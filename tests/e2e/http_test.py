@@ -167,7 +167,7 @@ class Tasks(Web):
         for path in ("/v1/queues/h/tasks/k/history", f"/v1/tasks/{made['id']}/history"):
             told = self.good("GET", path)
             self.assertEqual([line["kind"] for line in told], ["scheduled", "cancelled"])
-            self.assertEqual(told, self.broker.ok("history", "h", "k"))  # the lines of `tarry history --json` are those of /v1
+            self.assertEqual(told, self.broker.ok("history", "h", "k"))  # `tarry history --json` prints the same lines as /v1
         with socket.create_connection(("127.0.0.1", self.broker.port), timeout=30) as follower:
             follower.sendall(b"GET /v1/audit?follow=true HTTP/1.1\r\nHost: x\r\n\r\n")
             got = b""
@@ -312,7 +312,9 @@ class Heads(Web):
         self.assertEqual([int(part.split(b'"')[0]) for part in got.split(b'"key":"k')[1:]], list(range(50)))
 
     def test_64_pipelined_requests_of_all_kinds(self):
-        """Commits are under way together; each request finds the effects of all earlier ones, and is answered in its place."""
+        """The broker executes several commits at a time. Each request sees the effects of all earlier ones, and the replies
+        have the order of the requests.
+        """
         def request(method, path, body=None, fields=""):
             text = json.dumps(body) if body is not None else ""
             kind = "Content-Type: application/json\r\n" if text else ""
@@ -410,7 +412,7 @@ class Heads(Web):
         self.refusal(405, "method_not_allowed", "PUT", "/v1/tasks", {})
         self.refusal(400, "invalid", "GET", "/v1/queues/%zz")
         self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?color=red")
-        self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?due=1")  # the prefix of two parameters is ambiguous
+        self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?due=1")  # "ate" is the end of a parameter's name
         self.refusal(400, "invalid", "GET", "/v1/queues/q/tasks?ate=ready")  # an ambiguous suffix of a parameter's name
 
 
@@ -425,7 +427,7 @@ class Access(Web):
         self.good("POST", "/v1/queues/shop.a/tasks", {"in": "0"}, 201)
         self.refusal(403, "denied", "POST", "/v1/queues/other/tasks", {"in": "0"})
         self.refusal(403, "denied", "POST", "/v1/queues/shop.a/lease", {})
-        self.assertEqual(self.http.ask("GET", "/metrics")[0], 403)  # each page has its own rule, also on the same connection
+        self.assertEqual(self.http.ask("GET", "/metrics")[0], 403)  # each path needs its own role, also on a connection that was allowed other paths
         self.http.close()
         self.http = Http(self.broker.port, tokens.text_of("work"))
         self.assertEqual(len(self.lease("shop.a", wait="10s")), 1)

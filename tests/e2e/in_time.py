@@ -1,15 +1,15 @@
-"""in_time.py: for promises with a time limit. A lease of two seconds, a session that may be resumed for two seconds after a
-start, a client that may be silent for a time: such a limit also applies to the test, and a machine that stops for longer
-breaks it although the product is right. Such a test is written as an attempt with limited spans, and `judged` repeats the
-attempt until all spans were short enough:
+"""in_time.py: for tests of promises with a time limit, such as a lease of two seconds, or a client that may be silent for a
+limited time. The limit also applies to the test: a machine that stops for longer breaks the test although the product is right.
+So such a test is written as an attempt in which `in_time` limits the duration of some parts. `judged` repeats the attempt until
+all these parts were short enough:
 
     def attempt(number):
         with in_time(2, "from the start until the claim is answered"):
             ...
     in_time.judged(attempt)
 
-A failure within the limits fails the test. A failure after a late span proves nothing, except a crash (harness.Broken). If no
-attempt was in time, the test fails.
+A failure within the limits fails the test. A failure after a part that was too slow proves nothing, except a crash
+(harness.Broken). If every attempt was too slow, the test fails.
 """
 import contextlib
 import itertools
@@ -26,9 +26,10 @@ class Late(Exception):
 
 @contextlib.contextmanager
 def in_time(limit_s, what):
-    """Limits a span to `limit_s` seconds. Raises Late if it took longer, whatever its result. Begin the span before the
-    product's time begins, and end it after the judged request was answered, so that it is never shorter than the product's
-    time."""
+    """Limits the duration of a part of a test to `limit_s` seconds. Raises Late if the part took longer, whatever its result.
+    The part must begin before the product starts its timer, and end after the product has replied. So it is never shorter
+    than the product's own time.
+    """
     began = time.monotonic()
 
     def check():

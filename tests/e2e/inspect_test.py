@@ -95,7 +95,9 @@ class Inspected(harness.Case):
         self.assertEqual(fingerprint(self.broker.data), files)
 
     def test_a_tail_that_the_index_does_not_have_is_seen_too(self):
-        """After SIGKILL the index lacks the end of the log with its due times, and the log has no seal."""
+        """After SIGKILL, the index has not absorbed the end of the log, and the log has no seal. The inspector must show these
+        last records and their due times.
+        """
         self.broker.one("schedule", "orders", "--key", "soon", "--in", "20ms")
         self.broker.wait_stats("orders", ready=31)
         self.broker.one("schedule", "orders", "--key", "news", "--in", "1h")  # the last record: by then the task "soon" is ready
@@ -108,7 +110,7 @@ class Inspected(harness.Case):
         self.assertEqual(fingerprint(self.broker.data), files)
 
     def test_time_stands_still(self):
-        """In a copy, a task that is long overdue stays pending."""
+        """Under --inspect, logical time stands still: a task that is long overdue stays pending."""
         due_ms = self.broker.one("schedule", "soon", "--key", "soon", "--in", "3s")["due_ms"]
         self.broker.kill()
         inspector = self.inspect()

@@ -104,8 +104,8 @@ class Install(unittest.TestCase):
             self.assertEqual(complaints, [])
 
     def test_the_samples_of_a_pair_are_right(self):
-        """Every option in the drop-ins exists in tarryd and has a valid value, and the two nodes name each other. Only the
-        files that the drop-ins refer to are missing.
+        """Every option in the sample drop-in files exists in tarryd and has a valid value, and the two nodes name each other.
+        tarryd complains only about missing files whose paths the drop-ins contain.
         """
         tarryd, said = harness.find_program("tarryd"), {}
         usage = subprocess.run([tarryd, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout

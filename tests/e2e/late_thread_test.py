@@ -11,7 +11,8 @@ LATE_MS = 600
 WAIT_S = 30
 BROKER = ("tarry-auditor", "tarry-sync", "tarry-sender", "tarry-cold", "tarry-parked", "tarry-index", "tarry-reader", "tarry-calendar", "tarry-backup",
           "tarry-locator", "tarry-core", "tarry-filters", "authorizer")
-# Every kind of question, without a freshness demand and with each of the two demands that wait in the pair's thread.
+# Every kind of query, without a freshness condition and with each of the two freshness conditions. The pair's thread
+# makes a query with a condition wait.
 QUESTIONS = ((wire.GET, [(1, "orders"), (2, "one")]), (wire.LIST, [(1, "orders")]), (wire.QUEUES, []), (wire.STATS, []), (wire.AUDIT, []),
              (wire.CALENDAR, []), (wire.PAIR, []), (wire.BACKUP, []))
 WISHES = ({}, {"at_least": 1, "wait_ms": 200}, {"staleness_ms": 1000, "wait_ms": 200})
@@ -62,7 +63,7 @@ class Pair(pair.Case):
     def test_a_client_may_ask_a_node_before_the_pairs_thread_works(self):
         self.start_pair()
         self.a.ok("schedule", "orders", "--key", "one", "--in", "1h")
-        for broker in (self.b, self.a):  # the first node needs the other one to follow or to hand over to
+        for broker in (self.b, self.a):  # restarts one node at a time, because the restarted node needs its peer: to follow it, or to hand over to it
             for thread in ("tarry-pair", "tarry-core", "tarry-index"):
                 with self.subTest(node=broker.data, thread=thread):
                     broker.stop()

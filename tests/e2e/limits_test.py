@@ -31,7 +31,7 @@ class Limits(Access):
     def test_a_connection_does_not_count_beside_itself(self):
         """Each further request on a connection replaces the connection's previous count, instead of adding to it."""
         paths = ("/v1/caller", "/metrics", "/v1/caller", "/metrics", "/v1/queues")
-        for _ in range(2):  # repeated, because nothing may stay counted
+        for _ in range(2):  # twice, because the first round must not leave a connection counted
             first, second = (Http(self.broker.port, tokens.text_of("one")) for _ in range(2))
             try:
                 self.assertEqual([harness.wait_until("the place is free", lambda: (said := first.ask("GET", paths[0])[0]) != 429 and said, 10)], [200])
@@ -117,8 +117,8 @@ class Limits(Access):
         self.assertRegex(page(self.broker.port, "/metrics")[1], r"\ntarry_limited_total [1-9]")
 
     def test_bytes_half_received(self):
-        """A half-received large request counts. A request that exceeds the limit is read to its end and refused, whether it is
-        this one or another one that is received at the same time.
+        """A half-received large request counts towards the principal's limit. A second request that exceeds the limit is read
+        to its end and refused.
         """
         half, beside, other = self.of("large"), self.of("large"), self.rpc()  # two connections of the limited principal, and one of another principal
         producers = {rpc: rpc.hello() for rpc in (half, beside, other)}

@@ -192,7 +192,7 @@ class EveryOption(Case):
                     for around in self.around:
                         answers.append(run(*command.split(), *around, f"--{option}", NONSENSE, "--broker", "ws://127.0.0.1:9", "--timeout", "1ms"))
                         if harness.SANITIZED and names_it(*answers[-1]):
-                            break  # one command is enough: the plain build tests the rest much faster
+                            break  # one command is enough here, because the plain build tests all others much faster
                     self.assertEqual([said for status, said in answers if status == 0], [])
                     self.assertTrue([said for status, said in answers if names_it(status, said)], answers)
                 judged += 1

@@ -1,5 +1,5 @@
-"""mutate_test.py: ./dev mutate (tests/mutate): which changes it makes in a file, that its table matches the tree, and its
-result for a small project with one change that the test detects and one that it does not.
+"""mutate_test.py: tests ./dev mutate (tests/mutate). It checks which changes mutate makes in a file, and that its table of
+tests matches the tree. A small project has one change that its test detects and one that it does not.
 """
 import argparse
 import io
@@ -115,7 +115,7 @@ class Play(unittest.TestCase):
         self.judge.prepare()
 
     def play(self, text):
-        """Returns the result of the change that produces this line."""
+        """Returns the result of the change whose new line is `text`."""
         for path, lines, change in mutate.candidates(self.copy, self.compiler, ["broker/core"]):
             if change.text.strip() == text:
                 return mutate.play(self.judge, self.compiler, path, lines, change)

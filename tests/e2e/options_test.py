@@ -64,7 +64,7 @@ class Policy(unittest.TestCase):
         self.assertGreater(len(options), 5)
         with open(os.path.join(ROOT, "broker", "http", "openapi.json"), encoding="utf-8") as file:
             fields = list(json.load(file)["components"]["schemas"]["Policy"]["properties"])
-        fields = [name for name in fields if name not in ("queue", "lease_before_due")]  # only the broker itself sets the last field
+        fields = [name for name in fields if name not in ("queue", "lease_before_due")]  # without lease_before_due, which only the broker itself sets
         self.assertEqual({name.removesuffix("_ms") for name in fields}, set(words))
         fields = [name for name in fields if name + "_ms" not in fields]
         for path, form in (("broker/page/page_queue.js", "policy.{}"), ("client/include/tarry.h", " {}")):

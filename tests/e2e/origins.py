@@ -63,8 +63,10 @@ class Redis:
 
 
 class Middle:
-    """A proxy between the import and the server. Calls `seen(data)` before it passes data of the import on; `seen` may return
-    other data, or None: the connection ends and the data is not sent. `told(data)`: the same for the server's replies."""
+    """A proxy between the import and the server. The proxy calls `seen(data)` before it forwards data of the import. `seen`
+    returns the data to forward; None: the proxy drops the data and closes the connection. `told(data)` is the same for the
+    server's replies.
+    """
 
     def __init__(self, port, seen=None, told=None):
         self.port_of_server, self.seen, self.told = port, seen, told

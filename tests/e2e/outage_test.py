@@ -27,7 +27,9 @@ class Waiting(Case):
         harness.wait_until(f"'{words}' on standard error", lambda: words in "".join(stream.errors), wait_s)
 
     def wait_followed(self, audit, schedule):
-        """Schedules tasks until the audit prints one, because it begins with records after its request."""
+        """Schedules tasks until the audit prints one. The audit prints only records made after its request arrived, so the
+        printed task shows that it follows.
+        """
         def is_heard():
             schedule.send({"queue": "q", "delay_ms": 3_600_000})
             return schedule.next()["result"] == "scheduled" and not audit.lines.empty()

@@ -105,7 +105,7 @@ class Outbox(Case):
         self.outbox("--once")
         self.assertEqual(len(self.keys()), count)
         stats = self.broker.queue_stats("q")
-        self.assertEqual((stats["scheduled"], stats["cancelled"]), (count, 0))  # a second insertion would have replaced the first task
+        self.assertEqual((stats["scheduled"], stats["cancelled"]), (count, 0))  # a task that was inserted twice would have been replaced, which counts as cancelled
         self.assertGreater(kills, 2)
         print(f"# {kills} kills")
 

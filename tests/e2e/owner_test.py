@@ -32,7 +32,7 @@ class Unix(Access):
 
     def begin(self, *rows):
         super().begin(*rows)
-        os.chmod(self.socket, 0o666)  # an operator who admits all users does this
+        os.chmod(self.socket, 0o666)  # an operator who admits all users sets this mode
 
     def program(self, name, uid):
         """Returns the program's path; for another user a copy, because the tree may be readable by root only."""

@@ -29,7 +29,7 @@ def read(*names):
 
 
 def as_debian_has_it(path):
-    """Maps a path to Debian's prefix and library folder: without dpkg-architecture, meson uses lib or lib64."""
+    """Converts a path of meson's to Debian's: replaces usr/local by usr, and lib or lib64 by Debian's library folder."""
     return re.sub(r"^usr/lib(64)?/(libtarry\.|pkgconfig/)", r"usr/lib/MACHINE/\2", path.replace("usr/local/", "usr/", 1))
 
 
@@ -101,8 +101,8 @@ class Said(unittest.TestCase):
         self.assertEqual({node: node.partition("_")[2] + ".0" for node in nodes}, said)
 
     def test_what_dev_installs_to_build_is_what_the_packages_build_with(self):
-        """packages_build of ./dev and Build-Depends name the same packages, except packages that only tests need and packages
-        that every Debian build has.
+        """packages_build of ./dev and Build-Depends name the same packages. Two kinds of packages are only in ./dev: those
+        that only tests need, and those that every Debian build has.
         """
         wanted = re.search(r"^packages_build=\((.*?)\)", read("dev"), re.M | re.S).group(1).split()
         depends = re.search(r"^Build-Depends: (.*?)\n\n", read("packaging/debian/control"), re.M | re.S).group(1)

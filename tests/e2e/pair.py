@@ -11,7 +11,9 @@ WAIT_S = 20
 
 
 class Case(harness.Case):
-    """A test with two brokers that are not started yet. `arguments` go to both; `--solo-after` only with a coordinator."""
+    """A test with two brokers that are not started yet. Both brokers get `arguments`, but --solo-after only if the pair has a
+    coordinator.
+    """
 
     autostart = False
     arguments = ("--failover-after", "3s", "--solo-after", "3s")

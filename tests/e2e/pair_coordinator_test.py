@@ -110,8 +110,8 @@ class AtServer:
             self.assertIn(wire.OK, answers)
 
     def test_a_fence_that_leads_to_nothing_is_no_end(self):
-        """R7: the follower has fenced an epoch whose leader continues, so it may not follow that epoch any more. If the leader
-        did not begin a new epoch, both nodes would wait for ever.
+        """R7: the follower has fenced the leader's epoch (promised to refuse it), but the leader continues. If the leader did
+        not begin a new epoch, both nodes would wait for ever.
         """
         self.slow_note(self.b, 1500)
         self.start_pair()

@@ -72,8 +72,8 @@ class Disks(Case):
         self.check_word(self.a, self.b)
 
     def test_the_disk_that_was_lost_comes_back(self):
-        """Node b starts with a new disk and gets its old one back. The new disk never took part, so no operator's command is
-        necessary.
+        """Node b starts with a new disk, then with its former disk again. The new disk was never in sync, so no operator's
+        command is necessary.
         """
         shutil.move(self.b.data, self.path("b-before"))
         self.a.start()
@@ -146,8 +146,8 @@ class Survivors(Case):
 
 class SlowDisk(Case):
     def test_a_slow_note_delays_the_start_and_nothing_else(self):
-        """A slow write of the hard state delays the pair thread. The core asks for the limit of its index before that thread
-        runs, and must still start correctly.
+        """A slow write of the hard state delays the pair thread. The core needs the position up to which the index may absorb,
+        before the pair thread runs. The core must still start correctly.
         """
         self.b.stop()
         self.slow_note(self.b, 1500)
@@ -158,8 +158,8 @@ class SlowDisk(Case):
 
 class Runs(Case):
     def test_every_run_has_a_number_on_disk_before_it_takes_part(self):
-        """R6: a node that starts with an unknown outcome must be able to tell its runs apart. No node leads here, so only the
-        run's number is stored.
+        """R6: every start of a node has its own run number, by which the pair recognizes a request whose outcome is unknown.
+        No node leads here, so only the run number is stored.
         """
         self.a.kill()
         self.b.restart()

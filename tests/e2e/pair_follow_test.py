@@ -42,8 +42,8 @@ class Follow(pair.Case):
         self.assertEqual(self.pending(self.a), 11)
 
     def test_a_leader_whose_clock_fell_behind_is_noted(self):  # TIME-1
-        """The follower may have to restart and then lead without a further message from the leader. It then needs its own note
-        of steady time in this boot.
+        """A follower may have to restart, and then lead without a further message from the leader. For that it stores the
+        leader's steady time, relative to this boot of the machine, on its own disk.
         """
         self.start_pair()
         self.a.ok("schedule", "orders", "--key", "one", "--in", "1h")
@@ -64,7 +64,7 @@ class Follow(pair.Case):
         self.assertLessEqual(self.boot_note(self.b), self.boot_note(self.a))
 
     def boot_note(self, broker):
-        """Returns steady time at BOOTTIME zero, in ns, from the node's note."""
+        """Returns the value in the node's file `boot`: logical steady time, in ns, when the clock BOOTTIME was zero."""
         with open(os.path.join(broker.data, "boot"), encoding="ascii") as file:
             return int(file.read().split()[-1])
 
@@ -89,8 +89,8 @@ class Returner(pair.Case):
     CUT_TO = 2       # FollowReply.Verdict
 
     def ask(self, rpc, status, end):
-        """Asks as node 1, which has made its promise and whose log ends at `end`; the leader has no frame that ends there.
-        Returns (verdict, cut).
+        """Sends a follow request as node 1, whose log ends at `end`; the leader has no frame that ends there. Returns the
+        reply's verdict, and the position to which node 1 must cut its log.
         """
         follow = [(1, bytes.fromhex(status["cluster"])), (2, b"m" * 16), (3, 1), (4, self.LOG_VERSION), (5, status["epoch"]), (6, 1),
                   (7, end), (8, b"c" * 32), (9, 1), (14, "ws://127.0.0.1:1"), (15, 0), (16, 1), (17, 4096), (23, 1)]
@@ -104,8 +104,9 @@ class Returner(pair.Case):
             return int(file.readline().split()[1])
 
     def test_the_common_point_is_sought_once(self):  # F-26
-        """The search reads the log. If each question repeated the search, a log that takes longer to read than a question waits
-        would lock the other node out for ever."""
+        """The leader reads its log to find the last point that both logs have. For a long log this takes longer than a
+        follower waits for a reply. If every follow request began the search again, the follower could never join.
+        """
         self.a.start()
         lines = "\n".join(f'{{"queue": "q", "delay_ms": 3600000, "key": "k{i}"}}' for i in range(self.TASKS))
         self.a.ok("schedule", "--from", self.path("tasks.ndjson", lines + "\n"), wait_s=120)

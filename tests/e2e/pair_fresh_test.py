@@ -10,7 +10,7 @@ import wire
 
 # TRUE-1
 class Fresh(pair.Case):
-    """The follower reaches its primary through `wire`, which can hold the bytes."""
+    """The follower reaches its primary through the proxy `wire`, which can delay all bytes."""
 
     arguments = ("--failover-after", "30s", "--solo-after", "never")
 
@@ -72,8 +72,8 @@ class Fresh(pair.Case):
         self.wait_quiet()
         have = int(self.get(self.b, "first").one["position"])
         self.freeze_leader_word()
-        # The leader does not acknowledge the commit, because the follower counts and is unreachable. A question may
-        # still ask for the commit's position, which does not exist yet.
+        # The leader does not acknowledge the commit, because the in-sync follower is unreachable. A query may still
+        # require the commit's position, which the follower does not have yet.
         began = time.monotonic()
         refused = self.get(self.b, "first", "--at-least", str(have + 8), "--timeout", "1500ms")
         took_s = time.monotonic() - began

@@ -13,7 +13,7 @@ class Ledger(pair.Case):
     TASKS = 60
 
     def both(self, command):
-        """Returns a command of the tool in which both nodes' addresses replace one."""
+        """Returns a command of the tool that names both nodes' addresses instead of node a's."""
         return [self.urls if word == self.a.url else word for word in command]
 
     def produce(self, done):

@@ -89,9 +89,9 @@ class Modes(pair.Case):
                 self.assertEqual(rpc.hear()[1], wire.OK)
 
     def test_an_answer_beside_a_commit_is_confirmed_too(self):
-        """R3: one of the questions is read together with a commit. As it asks for a content, it goes to the delivery sender as
-        soon as the commit is written. Its answer does not contain the commit, but must wait until the follower confirms it:
-        otherwise the answer would be unconfirmed.
+        """R3: the broker reads a query of a task's content together with a commit. The query's answer goes to the delivery
+        sender when the commit is written. The answer does not contain the commit, but must also wait until the follower
+        confirms the commit.
         """
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()
@@ -119,8 +119,8 @@ class Modes(pair.Case):
         with wire.Rpc(self.a.port) as rpc:
             producer = rpc.hello()
             self.freeze(self.b)
-            # The first commit's reply answers the follower's pending question, so the stopped follower may still read
-            # it. The second commit cannot reach the follower.
+            # The primary sends the first commit as its reply to the follower's waiting request. The stopped follower
+            # may read that reply when it continues. The primary cannot send the second commit.
             for sequence in (1, 2):
                 before = status(self.a)[DURABLE][0]
                 rpc.tell(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule("orders", delay_ms=3600000)]))
@@ -195,7 +195,7 @@ class Snapshot(pair.Case):
         self.a.ok("schedule", "orders", "--in", "1h")
         self.wait_pending(self.b, 1)
         self.b.kill()
-        self.a.restart()  # a restarted primary does not wait for a follower that has not connected since
+        self.a.restart()  # after its restart, a primary does not wait for the follower until the follower connects
         self.fill()
         self.b.start()
         self.wait_log(self.b, "event=snapshot_taken")
@@ -230,8 +230,8 @@ class Operator(pair.Case):
         self.wait_pending(self.a, 2)
 
     def test_a_word_is_not_undone_by_what_the_other_had_asked_before(self):
-        """When the operator promotes node a, a question of the dead node b may still wait for its answer. If node a answered
-        it, node b would count as in sync again.
+        """When the operator promotes node a, a follow request of the dead node b may still wait for its reply. Node a must not
+        answer it, because node b would then count as in sync.
         """
         self.start_pair()
         for _ in range(5):

@@ -333,8 +333,8 @@ class Unknown(Case):
             pass
 
     def write_unconfirmed(self, puts):
-        """Makes the primary write a put that the follower has not received. Returns whether it did: after 1 s without its
-        follower a primary refuses new requests, and a slow machine may need longer to send the put.
+        """Makes the primary write a put that the follower has not received. Returns whether the primary wrote it. After 1 s
+        without its follower a primary refuses new requests, and a slow machine may need longer to send the put.
         """
         self.wait_quiet()
         self.freeze(self.b)
@@ -356,7 +356,7 @@ class Unknown(Case):
         """
         self.start_pair()
         puts = self.jobs(b"put 0 0 60 1\r\nx\r\n")
-        self.assertEqual(self.line(puts)[0], b"INSERTED")  # the first write, with which the gateway creates its producer
+        self.assertEqual(self.line(puts)[0], b"INSERTED")  # at the first write, the gateway creates its own producer
         while not self.write_unconfirmed(puts):
             pass
         self.freeze(self.a)

@@ -88,7 +88,9 @@ class Lost(pair.Case):
         self.wait_pending(self.b, 1)
 
     def test_nobody_claims_by_a_record_older_than_one_that_it_has_seen(self):
-        """In a former defect, the first start claimed an epoch before it was refused, so the second start led."""
+        """In a former defect, a node with an old record claimed the next epoch before it noticed that the record was old. So
+        it refused to lead only at its first start.
+        """
         self.stop_pair()
         os.replace(self.path("record-before"), self.path("coordinator"))
         before = self.record_text()

@@ -59,8 +59,8 @@ class Pair(pair.Case):
         self.wait_for("it has noted that it has erased", lambda: self.has_noted_all(broker))
 
     def has_noted_all(self, broker):
-        """Returns whether no erasure is in progress. It reads a copy, because a directory in use is locked, and repeats if a
-        file changed while it was copied.
+        """Returns whether no erasure is in progress. Reads a copy of the directory, because a directory in use is locked.
+        Makes a new copy if a file changed while it was copied.
         """
         copy = self.path("copy-to-look-at")
         shutil.rmtree(copy, ignore_errors=True)
@@ -167,8 +167,8 @@ class Redact(Pair):
         self.verify(self.a, self.b)
 
     def test_what_was_put_aside_is_erased_too(self):
-        """The former primary wrote a request but did not answer it, so the client repeated it at the new primary. The content
-        is then also in a quarantined tail.
+        """The former primary wrote a request but did not answer it, so the client repeated the request at the new primary. So
+        the same content is in the new log and in the quarantined tail of the former primary.
         """
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()
@@ -187,7 +187,7 @@ class Redact(Pair):
             before = self.durable(self.a)  # the stopped follower may already have received the frames before this one
             rpc.tell(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("filler", delay_ms=3_600_000)]))
             self.wait_for("it is written", lambda: self.durable(self.a) > before)
-            send(rpc, producer, False)  # sent at once, because soon the broker, without its follower, accepts nothing more
+            send(rpc, producer, False)  # send at once, because without its follower the primary soon refuses new requests
             log = os.path.join(self.a.data, "log")
             self.wait_for("they are written", lambda: all(files_with(log, payload) for payload in payloads.values()))
             self.a.kill()
@@ -219,7 +219,7 @@ class Redact(Pair):
         self.verify(self.a, self.b)
         [tail] = self.tool("verify", self.a.data)["quarantined"]
         told = self.a.ok("audit", "--data", self.a.data, "--quarantined", tail["name"], "--queue", "orders", "--key", "order-1")
-        self.assertEqual([fact["kind"] for fact in told], ["scheduled"])  # the tail has only this fact of the redacted task
+        self.assertEqual([fact["kind"] for fact in told], ["scheduled"])  # the quarantined tail has only the schedule of the redacted task
 
     def test_a_follower_that_took_a_snapshot_erases_what_it_had_archived(self):
         self.start_pair()
@@ -227,7 +227,7 @@ class Redact(Pair):
         self.fill_until_archived(self.a, self.a, self.b)
         self.assert_there(self.b, tokens)
         self.b.kill()
-        self.a.restart()  # a restarted primary does not wait for a follower that has not connected since
+        self.a.restart()  # after its restart, a primary does not wait for the follower until the follower connects
         self.redact(self.a, "order-1")
         self.fill_until_archived(self.a, self.a)
         self.assert_there(self.b, tokens)

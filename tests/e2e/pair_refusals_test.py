@@ -151,8 +151,8 @@ class Refusals(Case):
             self.assertIn(b"write different versions of the log", wire.decode(reply)[SENTENCE][0])
 
     def test_a_pair_whose_coordinator_is_taken_away_waits_for_a_word(self):
-        """The operator removes the coordinator. Its record was the only note of which node had served alone, so the nodes wait
-        for a command.
+        """The operator removes the coordinator. Only the coordinator's record said which node had served alone, so the nodes
+        wait for an operator's command.
         """
         self.start_pair()
         self.a.ok("schedule", "orders", "--in", "1h")

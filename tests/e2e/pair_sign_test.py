@@ -27,8 +27,9 @@ def number(data, at, size):
 
 
 def forge_log(path, old, new):
-    """Replaces `old` by `new` in every frame's body of a log of one segment, and corrects checksums and chain. Returns position
-    → chain hash of the frame that ends there."""
+    """Forges a log of one segment: replaces `old` by `new` in the body of every frame, and corrects all checksums and chain
+    hashes. Returns a map: position of a frame's end → chain hash.
+    """
     assert len(old) == len(new)
     chains, chain, forged = {}, bytes(32), 0
     with open(path, "rb") as file:
@@ -76,7 +77,7 @@ def forge_heads(path, chains, key):
 
 
 def head_ends(path):
-    """Returns the position up to which each head of a file signs."""
+    """Returns, for each head in the file, the position up to which the head covers the log."""
     with open(path, "rb") as file:
         data = file.read()
     return [number(data, at + 32, 8) for at in range(0, len(data), HEAD_SIZE)]
@@ -138,7 +139,7 @@ class Signed(pair.Case):
         for i in range(20):
             self.a.one("schedule", "orders", "--key", f"order-{i}", "--in", "1h")
         self.a.one("cancel", "orders", "order-1")
-        self.wait_signed(self.b)  # b signs soon after its start; it signs later frames when it stops
+        self.wait_signed(self.b)  # wait until b has signed once after its start; it signs the later frames when it stops
         self.stop_both()
         proof = self.verify(self.a, self.b).one
         self.assertEqual((proof["result"], proof["signed_to"]), ("fine", proof["log_end"]))
@@ -157,8 +158,8 @@ class Signed(pair.Case):
         chains = forge_log(os.path.join(self.a.data, "log", "0000000000001000.seg"), b"127.0.0.1", b"10.66.6.6")
         forge_heads(os.path.join(self.a.data, "heads"), chains, self.a.key)
         shutil.rmtree(os.path.join(self.a.data, "index"))
-        os.remove(os.path.join(self.a.data, "pair"))  # without this file the broker is not a node of a pair; a node of a pair does not start alone
-        forged = harness.Broker(self.a.data, "--sign-key", self.a.key).start()  # its start builds the deleted index again
+        os.remove(os.path.join(self.a.data, "pair"))  # without the file `pair`, the broker is a single broker; a node of a pair would not start alone
+        forged = harness.Broker(self.a.data, "--sign-key", self.a.key).start()  # the broker's start builds the deleted index again
         self.brokers.append(forged)
         facts = forged.ok("history", "orders", "order-1")
         self.assertTrue(all(fact["peer"].startswith("10.66.6.6") for fact in facts), facts)

@@ -45,7 +45,7 @@ class ByHand(Case):
         """Stops `b`. Then `a` serves alone, and retires segments that `b` lacks."""
         self.start_pair()
         self.b.kill()
-        self.a.restart()  # a restarted primary does not wait for a follower that has not connected since
+        self.a.restart()  # after its restart, a primary does not wait for the follower until the follower connects
         self.a.ok("promote", "--peer-is-stopped")
         self.fill(self.a)
 
@@ -148,8 +148,8 @@ class ByHand(Case):
         self.wait_log(self.b, "event=snapshot_taken")
 
     def test_what_comes_after_a_snapshot_is_kept_for_who_takes_it(self):
-        """While the follower fetches the snapshot, much is written. The leader must keep it until the follower requests the
-        frames after the snapshot.
+        """While the follower fetches the snapshot, clients write much. The leader must keep these frames until the follower
+        has requested the frames after the snapshot.
         """
         proxy = Proxy(int(self.a.listen.rpartition(":")[2]))
         self.addCleanup(proxy.close)
@@ -170,7 +170,7 @@ class ByHand(Case):
         self.fill(self.a)  # the leader retires these segments afterwards, as before
 
     def test_a_promotion_goes_on_after_the_epochs_of_a_snapshot(self):
-        """Node b is killed before it has promised any of the epochs that the snapshot contains."""
+        """The snapshot contains several epochs. Node b is killed before it has durably promised any of them."""
         self.a.start()
         self.a.ok("promote", "--force")
         self.fill(self.a)
@@ -189,8 +189,8 @@ class ByHand(Case):
 
 class Tail(Case):
     def test_a_tail_that_nobody_can_compare_any_more_is_put_aside(self):  # R8, F-25
-        """A tail at the old leader was not acknowledged to any client. When the old leader returns, the new one no longer has
-        the frames to compare, so it must get a snapshot.
+        """The old leader has a tail that was never acknowledged. When it returns as a follower, the new leader no longer has
+        the frames to compare with the tail, so the old leader must get a snapshot.
         """
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()

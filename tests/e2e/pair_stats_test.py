@@ -43,8 +43,8 @@ class Lag(pair.Case):
             return status["peer"]["lag_bytes"] == 0 and status["appended"]
         before = self.wait_for("nothing is missing", has_all)
         self.freeze(self.b)
-        # The first commit's reply answers the follower's pending question, so the follower may have it when it
-        # continues. The other commits cannot reach it.
+        # The primary sends the first commit as its reply to the follower's waiting request, so the follower may read
+        # this commit when it continues. The primary cannot send the other commits.
         for _ in range(self.COUNT):
             self.a.ok("schedule", "orders", "--in", "1h")
         return before
@@ -60,8 +60,8 @@ class Lag(pair.Case):
     def check_behind(self, had):
         before_ms = 0
         for frames, lag_bytes, lag_ms in self.lags(self.a):
-            # The lag may be one frame less than the commits, because the follower may have the first one. It may be
-            # more, because one run of the tool can make several frames.
+            # The follower may already have the first commit, so the lag may be one frame less than the number of
+            # commits. One run of the tool may make several frames, so the lag may also be greater.
             self.assertGreaterEqual(frames, self.COUNT - 1)
             self.assertLessEqual(lag_bytes, self.status(self.a)["appended"] - had)
             self.assertGreaterEqual(lag_bytes, frames * FRAME_HEADER_SIZE)

@@ -33,7 +33,7 @@ class Stop(pair.Case):
         self.wait_role(self.b, "leading")
 
     def test_an_idle_leader_does_not_wait_for_its_followers_next_question(self):
-        """The leader ends at once although a question of the follower always waits for an answer."""
+        """A follow request always waits at the leader for new frames. The leader must stop at once nevertheless."""
         self.start_pair()
         self.a.one("schedule", "orders", "--in", "1h")
         self.wait_in_sync()

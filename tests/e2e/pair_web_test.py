@@ -1,5 +1,6 @@
-"""pair_web_test.py: HTTP and JSON at a pair: a follower names the primary, and an Idempotency-Key has one meaning at whichever
-node leads, across failures (ONCE-1)."""
+"""pair_web_test.py: HTTP and JSON at a pair. A follower names the primary. A request with a used Idempotency-Key gets the
+first reply from each node, also after a failover (ONCE-1).
+"""
 import http.client
 import subprocess
 import threading
@@ -132,7 +133,7 @@ class HandsOver(pair.Case):
         """
         self.start_pair()
         web = Http(self.a.port)
-        self.assertEqual(web.ask("POST", "/v1/queues/orders/tasks", {"in": "1h"})[0], 201)  # the first write, with which the gateway creates its producer
+        self.assertEqual(web.ask("POST", "/v1/queues/orders/tasks", {"in": "1h"})[0], 201)  # at the first write, the gateway creates its own producer
         web.close()
         self.freeze(self.b)
         demote = subprocess.Popen(self.a.command("demote", "--wait", "30s"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -28,14 +28,18 @@ class Strangers(pair.Case):
         self.b.kill()
 
     def follow(self, *others):
-        """Sends the follower's question, changed by `others`."""
+        """Returns the fields of the follower's request. The pairs (field number, value) in `others` replace the correct
+        values.
+        """
         fields = {1: bytes.fromhex(self.told["cluster"]), 2: bytes.fromhex(self.told["member"]), 3: self.told["node"],
                   4: FORMAT_VERSION, 5: self.told["epoch"], 6: 1 << 40, 7: self.told["durable"], 14: self.told["url"], 23: 1,
                   **dict(others)}
         return list(fields.items())
 
     def test_a_digest_that_is_not_the_leaders(self):
-        """F-31: the leader compares the digests, too. The follower's digest is missing in this request, which means 0."""
+        """F-31: the leader compares the digests, too. The request names the digest's position but has no digest, so the digest
+        is 0, which is wrong.
+        """
         with wire.Rpc(self.a.port) as rpc:
             code, reply = rpc.ask_as_peer(self.key, FOLLOW, self.follow((12, int(self.told["digest"]["position"]))))
         self.assertEqual(code, wire.INVALID)
@@ -142,7 +146,9 @@ class PeerKeys(pair.Case):
         return ["--peer-key", path]
 
     def test_two_keys_make_no_pair_and_both_say_so(self):
-        """A node that joins, and a node that has joined, are refused until both nodes have the same peer key."""
+        """The primary refuses a node with another peer key, both when the node joins for the first time and when it had joined
+        before.
+        """
         self.a.start()
         arguments = self.b.arguments
         self.b.arguments = [*arguments, *self.other_key()]

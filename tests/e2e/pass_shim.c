@@ -71,7 +71,8 @@ EXPORT int gettimeofday(struct timeval *restrict out, void *restrict zone) {
     return 0;
 }
 
-/* Returns the time left until `deadline_ns`, and sets how much of it to wait in one step. */
+/* Returns how long to sleep before looking at the clock again, at most SLICE_NS. `*out_left` is the time until
+ * `deadline_ns`. */
 static int64_t slice_ns(int64_t deadline_ns, int64_t *out_left) {
     *out_left = deadline_ns - (kernel_ns(CLOCK_MONOTONIC) + passed_ns());
     if (*out_left < 0) *out_left = 0;

@@ -24,7 +24,9 @@ class Passing:
 
     @property
     def ns(self):
-        """Returns by how many nanoseconds tarryd's clocks are ahead of the real ones. Another process may move them, too."""
+        """Returns by how many nanoseconds tarryd's clocks are ahead of the real ones. Another process may change this value,
+        too.
+        """
         return struct.unpack("<q", self.map[:8])[0]
 
     @ns.setter
@@ -32,7 +34,9 @@ class Passing:
         self.map[:8] = struct.pack("<q", ns)
 
     def env(self):
-        """Returns the environment for tarryd. ASan requires that it is loaded first; an option permits the shim before it."""
+        """Returns the environment for tarryd. ASan must normally be the first loaded library; verify_asan_link_order=0 allows
+        the shim before it.
+        """
         return {"LD_PRELOAD": harness.find_program("libpass_shim.so"), "TARRY_PASS_SHIM": self.path,
                 "ASAN_OPTIONS": ":".join(filter(None, (self.asan_options, "verify_asan_link_order=0")))}
 

@@ -47,7 +47,9 @@ class Link:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def start(self):
-        """Starts to transfer data. Call it after the connection is listed, so that `cut` can end it."""
+        """Starts to transfer data. Call `start` when the connection is already in the proxy's list, so that `cut` can find and
+        end it.
+        """
         for direction, source, sink in ((UP, self.client, self.broker), (DOWN, self.broker, self.client)):
             threading.Thread(target=self._pump, args=(direction, source, sink), daemon=True).start()
 
@@ -62,7 +64,7 @@ class Link:
             self.end(close)
 
     def end(self, how):
-        """Closes the sockets on both sides by `how`."""
+        """Closes the sockets on both sides: calls `how` with each."""
         self.alive = False
         how(self.client)
         how(self.broker)
@@ -147,7 +149,7 @@ class Proxy:
         standing = []
         for link in links:
             stands, goes = (link.client, link.broker) if side == "client" else (link.broker, link.client)
-            # A duplicate of the open socket, so that the ending thread cannot close it.
+            # Duplicate the open socket, because the connection's thread closes the original.
             try:
                 standing.append(stands.dup())
             except OSError:

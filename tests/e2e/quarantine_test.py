@@ -22,7 +22,8 @@ class CutOff(harness.Case):
         for i in range(20):
             self.broker.one("schedule", "orders", "--key", f"cut-{i}", "--in", "1h", "--body", f"body {i}")
         self.broker.kill()
-        # Puts back an older index, which ends before the cut: frames in the index are never cut off.
+        # Put back an older index. The log is cut after the older index's position, because frames that the index has
+        # absorbed are never cut off.
         shutil.rmtree(index)
         shutil.move(older, index)
         whole = self.verify()

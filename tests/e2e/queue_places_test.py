@@ -1,7 +1,7 @@
-"""queue_places_test.py: clients cannot fill the table of queues (issue 28, A3). A subscription takes no place in the table, a
-principal may create a limited number of queues, and the broker's own queues have reserved places. A deleted queue's place
-is used again under another number. The history of both queues stays correct: history, audit, directories, redaction by
-name, `tarry verify`.
+"""queue_places_test.py: clients cannot fill the table of queues (issue 28, A3). A subscription uses no entry of the table, a
+principal may create a limited number of queues, and the broker's own queues have reserved entries. When a queue is deleted,
+a new queue may use its entry, with another number. The history of the deleted and of the new queue stays correct: history,
+audit, directories, redaction by name, `tarry verify`.
 """
 import harness
 import http_client

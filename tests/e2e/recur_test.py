@@ -199,7 +199,9 @@ class Recur(Case):
         self.assertEqual(self.show("r")["state"], "active")
 
     def index_formats(self):
-        """Returns the format versions in the index's file: in each copy of its record meta, 8 bytes before the cluster's id."""
+        """Returns the format versions in the index's file. The file may have several copies of the record `meta`. In each
+        copy, the version is 8 bytes before the cluster's id.
+        """
         with open(os.path.join(self.broker.data, "index", "data.mdb"), "rb") as file:
             data = file.read()
         with open(os.path.join(self.broker.data, "identity"), "rb") as file:

@@ -154,7 +154,7 @@ class Redact(harness.Case):
             self.assertEqual(broker.one("redact", "--id", task, "--reason", REASON)["erased"], True)
             self.assert_gone(broker, kept[task])
         self.assert_there(broker, witnessed)
-        self.assertGreater(os.path.getsize(keyring), before)  # the keyring has lost its root key, and got the keys beside the path to each erased key
+        self.assertGreater(os.path.getsize(keyring), before)  # the keyring grows: for each erased key it stores the keys from which all other keys derive (keyring.h)
         self.assertEqual(sorted(os.listdir(os.path.dirname(keyring))), ["data.mdb", "keyring", "lock.mdb"])
         self.assertEqual(broker.one("get", "--id", witness)["body"][:len(witnessed[0])], witnessed[0])
         broker.restart()
@@ -188,7 +188,7 @@ class Redact(harness.Case):
         for task, _ in before + inside[:-1] + after:
             broker.one("cancel", "--id", task)
         answer = broker.refused("redact", "--queue", "orders", "--from", from_ms, "--to", to_ms, "--reason", REASON)
-        self.assertEqual((answer.one["count"], answer.one["left"]), (4, 1))  # the live task is not redacted; `left` counts it
+        self.assertEqual((answer.one["count"], answer.one["left"]), (4, 1))  # `left` is the number of live tasks, which are not redacted
         self.assertIn("1 live task was skipped", answer.err)
         for _, tokens in inside[:-1]:
             self.assert_gone(broker, tokens)
@@ -267,7 +267,9 @@ class Redact(harness.Case):
         self.assertEqual(kinds, ["scheduled", "cancelled", "redacted"])
 
     def test_an_edit_is_no_redaction(self):
-        """tarry verify finds zeros and a flag without a record, and a record whose content has come back."""
+        """tarry verify finds two kinds of edits: content that was overwritten and flagged without a redaction record, and
+        redacted content that was put back.
+        """
         broker = self.broker
         _, tokens = self.schedule(broker, "order-1")
         _, others = self.schedule(broker, "order-2")
@@ -391,7 +393,7 @@ class Redact(harness.Case):
             broker.start()
             tool.terminate()
             tool.wait()
-        for key in keys:  # a restarted broker executes the redactions that it had recorded; the others are requested again here
+        for key in keys:  # a restarted broker executes the redactions that it had recorded; request all others again
             if key.startswith("kept"):
                 broker.one("redact", "orders", key, "--reason", REASON)
         answer = broker.one("redact", "--queue", "orders", "--from", "1", "--reason", REASON)

@@ -117,7 +117,7 @@ def tell_everything(broker):
     broker.one("cancel", "purged", "purged-0")
     broker.one("queue", "purge", "purged")
     broker.one("queue", "pause", "calls", "--for", "200ms")
-    time.sleep(0.1)  # waits until tasks have expired; the next command then uses one of them
+    time.sleep(0.1)  # let tasks expire; the next command names one of the expired tasks
     broker.tarry("cancel", "stale", "stale-0")
     workers.append(Worker(broker, "stale", lambda task: None))
     broker.one("schedule", "lost", "--key", "lost-0", "--in", "5ms")
@@ -183,7 +183,7 @@ class Replayed(Target):
         data = day_of_orders()
         replay = self.broker.stream("replay", "--data", data, "--into", self.broker.url, "--settle", "--speed", "max")
         for part in (1, 2):
-            with wire.Rpc(self.broker.port) as rpc:  # asks over its own connection, because starting the tool here could take as long as the replay
+            with wire.Rpc(self.broker.port) as rpc:  # query the durable position over an own connection, because starting the tool could take as long as the replay
                 while self.durable(rpc) < part * 20000 * ORDERS // 800 and replay.process.poll() is None:
                     time.sleep(0.01)
             self.assertIsNone(replay.process.poll(), "the replay was over before the target was killed")
@@ -269,7 +269,7 @@ class Filtered(Target):
         self.replay(data, "--speed", "10")
         for queue, name, delay_ms in (("a", "delayed", 7_200_000), ("b", "late", 3_600_000)):
             task = self.listed(queue)[name]
-            self.assertIn(task["due_ms"] - task["scheduled_ms"] - delay_ms // 10, (0, 1))  # delay / speed is rounded up
+            self.assertIn(task["due_ms"] - task["scheduled_ms"] - delay_ms // 10, (0, 1))  # the replayed delay is the recorded delay divided by the speed, rounded up
 
     def test_queues_names_and_times(self):
         data, (_, middle_ms) = self.record(self.tell)
@@ -393,12 +393,15 @@ class DryRun(harness.Case):
                 self.assertEqual(sum(queue["dry_run"][outcome] for queue in told.values()), count, outcome)
 
     def late_departures(self):
-        """Returns the number of leases ahead of time that were withdrawn, without having been sent, after their task was due."""
+        """Returns how many leases the broker made ahead of their task's due time and took back after the due time, without
+        sending the delivery.
+        """
         return sum(fact["kind"] == "unsent" and fact["at_ms"] > fact["due_ms"] for fact in records(self.broker.data))
 
     def stand_still(self, rpc, producer, story):
-        """Schedules 240 tasks, of which ten fall due every 25 ms for 600 ms, stops the broker about in the middle, when some are leased
-        ahead of time, cancels every second one, and resumes the broker after those were due."""
+        """Schedules 240 tasks; ten fall due every 25 ms. Stops the broker after about half of them, when it has leased some
+        tasks ahead of time. Sends a cancel for every second task. Continues the broker when all tasks are due.
+        """
         keys = [f"{producer}-{story}-{n}" for n in range(240)]
         scheduled = [wire.schedule("q", key, 100 + 25 * (n // 10)) for n, key in enumerate(keys)]
         cancelled = [[(2, [(1, [(2, "q"), (3, key)])])] for key in keys[1::2]]
@@ -411,8 +414,8 @@ class DryRun(harness.Case):
         self.assertEqual(rpc.hear(30)[1], wire.OK)
 
     def test_leases_ahead_of_time_that_left_late_are_the_same(self):
-        """A stopped process sends the leases that it made ahead of time only when it continues. The log does not tell when the
-        leases that were not withdrawn were sent.
+        """A stopped broker sends the deliveries of leases that it made ahead of time only when it continues. If the lease is
+        kept, the log does not show when its delivery was sent.
         """
         for _ in range(20):  # repeated, because on a busy machine the broker may be stopped too late
             self.broker.start()
@@ -473,8 +476,8 @@ class DryRun(harness.Case):
             self.assertEqual((example["dry_run"], example["dry_run_deliveries"]), ("dead", 2))
 
     def test_what_could_not_be_asked_for_is_counted(self):
-        """In the recording, a dead letter was requeued. With one more attempt the task is already done at that time, so there
-        is no dead letter to requeue.
+        """In the recording, an operator requeued a dead letter. The dry run has one more attempt, in which the task is done.
+        So it has no dead letter to requeue, and must count the requeue.
         """
         self.broker.start()
         for gap_s in (0.5, 2, 10):  # longer than the task's work takes, even on a busy machine
@@ -502,8 +505,8 @@ class DryRun(harness.Case):
         self.assertGreater(told[None]["deliveries_assumed"], 0)
 
     def test_a_shorter_lease_is_lost(self):
-        """Tasks of queue "hung" are never settled. With a shorter lease, each lease ends earlier, and the next one begins
-        earlier.
+        """Consumers never settle the tasks of queue "hung". In a dry run with a shorter lease, each lease ends earlier, so the
+        next delivery is earlier.
         """
         told, _ = self.dry(everything(), "--set", "hung.lease_ms=100")
         self.assertEqual(told["hung"]["dry_run"]["dead"], told["hung"]["recorded"]["dead"])

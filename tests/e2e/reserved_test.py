@@ -1,5 +1,6 @@
 """reserved_test.py: no client may use the broker's own queues, `tarry.…`, by any protocol (docs/ACCESS.md). The broker's own
-requests stay separate, even if a principal has the name of one of its parts. Old receipts in these queues are deleted.
+requests stay separate, even if a principal has the same name as a component of the broker. Old receipts in these queues are
+deleted.
 """
 import json
 import os
@@ -137,7 +138,9 @@ class Receipts(Web):
     rows = (row("all", ALL), row("shop", "produce,read,operate", "queue=pay."), row("evil", "produce,read"))
 
     def test_a_receipt_that_somebody_else_writes_is_refused(self):
-        """A forged receipt would answer the owner's request with 201, although its commit never happened."""
+        """A client writes a receipt for another client's request. If the broker accepted it, that other client's request would
+        be answered with 201 although its commit never happened.
+        """
         shop, evil = self.web("shop"), self.web("evil")
         self.assertEqual(self.post_once(shop, "earlier", name="old")[0], 201)
         status, answer = evil.ask("POST", f"/v1/queues/{ONCE}/tasks", {"key": "0" * 64, "in": "24h", "attributes": {"producer": "1", "sequence": "1", "request": "0"}})

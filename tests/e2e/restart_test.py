@@ -85,7 +85,9 @@ class Leases(Case):
 
 class Strangers(Case):
     def test_a_producer_that_used_the_last_sequence_and_went_leaves_nothing(self):  # F-20, ONCE-1
-        """In a former defect, a row of the producer remained in the index, and every later start refused the index."""
+        """In a former defect, the index kept the row of a producer that was deleted after its greatest possible sequence.
+        Every later start refused the index.
+        """
         with wire.Rpc(self.broker.port) as rpc:
             producer = rpc.hello()
             code, _ = rpc.ask(wire.COMMIT, wire.commit(producer, 2 ** 64 - 1, [wire.schedule("q", "k", 3_600_000)]))

@@ -105,7 +105,7 @@ class Runs(unittest.TestCase):
     def build(self, name, tests):
         source, build = os.path.join(self.directory, name), os.path.join(self.directory, f"build-{name}")
         os.mkdir(source)
-        lines = ["project('tarry')", "test('other', find_program('true'), suite: 'other')"]  # otherwise meson would not name suites in its log
+        lines = ["project('tarry')", "test('other', find_program('true'), suite: 'other')"]  # a second suite, because with one suite meson does not name suites in its log
         for test, (suite, script, *options) in tests.items():
             self.write(f"{name}/{test}.py", textwrap.dedent(script))
             lines.append(f"test('{test}', import('python').find_installation(), args: files('{test}.py'), suite: '{suite}', protocol: 'tap', "

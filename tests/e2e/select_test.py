@@ -36,8 +36,8 @@ class Select(Case):
         self.assertEqual((dry[-1], len(dry)), ({"result": "dry_run", "tasks": 2300}, 11))
         self.assertEqual((dry[0]["key"], dry[0]["due_ms"], dry[0]["new_due_ms"]), ("k100", before["k100"], before["k100"] + HOUR_MS))
         self.assertEqual(self.due(), before)
-        # 1000 s are less than the range of the selected due times, so moved tasks match again. They are not moved
-        # twice.
+        # The due times are moved by 1000 s, which is less than the selected range of due times. So the moved tasks
+        # match the selection again, but must not be moved twice.
         self.assertEqual(self.broker.one("select", "shift", "q", "--by", "1000s", *selected, "--job", self.job), {"result": "done", "tasks": 2300, "moved": 2300, "left": 0})
         expected = {key: due_ms + (1000000 if 100 <= int(key[1:]) < 2400 else 0) for key, due_ms in before.items()}
         self.assertEqual(self.due(), expected)
@@ -119,7 +119,7 @@ class Select(Case):
         self.broker.ok("select", "shift", "q", "--by", "2d", "--earlier", "--job", self.job)
         self.assertEqual(self.due(), {key: due_ms - 48 * HOUR_MS for key, due_ms in before.items()})
         self.broker.one("cancel", "q", "k7")
-        os.unlink(self.job + ".at")  # as if the tool had been killed before it noted the first batch
+        os.unlink(self.job + ".at")  # simulates a tool that was killed before it stored the result of the first batch
         answer = self.broker.tarry("select", "resume", self.job)
         self.assertEqual((answer.status, answer.one), (1, {"result": "done", "tasks": 20, "moved": 19, "left": 1}))
         self.assertEqual(self.due(), {key: due_ms - 48 * HOUR_MS for key, due_ms in before.items() if key != "k7"})

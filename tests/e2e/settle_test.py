@@ -128,7 +128,7 @@ class Own(Case):
         self.broker.one("schedule", "q", "--key", "k", "--in", "0s", "--max-attempts", 2, "--backoff", "100ms", "--lease", "3h")
         for _ in range(2):
             self.assertEqual([self.broker.one("get", "q", "k")[name] for name in ("max_attempts", "backoff_ms", "lease_ms")], [2, 100, 3 * 3600000])
-            self.broker.stop()  # after the first start only the index has the task, not memory
+            self.broker.stop()  # after the restart, the task is only in the index, no longer in memory
             self.broker.start()
         self.assertRegex(self.broker.words("get", "q", "k"), r"(?m)^max attempts +2\nbackoff +100ms\nlease +3h$")
         self.broker.ok("consume", "q", "--ack", "nack", "--count", 2)
@@ -215,7 +215,7 @@ class DeadLetters(Case):
         oldest = min((d for d in self.broker.ok("dead", "list", "q") if d["key"] == "a"), key=lambda d: int(d["id"]))["id"]
         self.broker.ok("dead", "requeue", "--id", oldest)
         self.broker.one("move", "q", "a", "--in", "1h")
-        self.broker.stop()  # after the restart only the index has the task, not memory
+        self.broker.stop()  # after the restart, the task is only in the index, no longer in memory
         self.broker.start()
         self.assertEqual(self.broker.one("get", "q", "a")["id"], oldest)
         self.assertEqual(self.broker.tarry("schedule", "q", "--key", "a", "--in", "2h").one["result"], "exists")

@@ -204,8 +204,7 @@ class Signed(harness.Case):
         self.run_tool("keygen", self.path("other.key"))
         foreign = self.signed_elsewhere(self.path("other.key"))
         shutil.rmtree(self.path("elsewhere"))
-        # The damaged head is this broker's newest but not the last one in the file. No crash can cause that, so it is
-        # refused.
+        # The damaged head is not the last one in the file. No crash can cause that, so the broker refuses to start.
         self.refused_with(heads[:20] + bytes([heads[20] ^ 1]) + heads[21:HEAD_SIZE] + foreign[:HEAD_SIZE], "damaged at byte 0")
         self.refused_with(self.signed_elsewhere(self.key), "names this broker as its signer, but its signature is wrong")
         with open(self.broker.data + "/heads", "wb") as file:
@@ -235,7 +234,7 @@ class Signed(harness.Case):
         self.broker.start()
         schedule_many(self.broker, 8000)
         end = time.monotonic() + 30
-        while self.broker.queue_stats(None)["segments"] > 2:  # waits until segments are retired; after that the broker signs nothing more before the kill
+        while self.broker.queue_stats(None)["segments"] > 2:  # wait until segments are retired; after that the broker signs no more heads before the kill
             self.assertLess(time.monotonic(), end)
             time.sleep(0.02)
         self.broker.kill()

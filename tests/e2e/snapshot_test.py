@@ -66,7 +66,7 @@ class Snapshots(Case):
                     self.assert_refused(str(log), str(index), "the end of the log is lost")
 
     def branch_off(self):
-        """Copies the directory as "root", and lets a second broker continue that copy with a different history."""
+        """Copies the directory under the name "root", and lets a second broker continue that copy with a different history."""
         self.copy("root")
         self.assertEqual(self.broker.stop(), 0)
         other = self.make_broker(data=self.path("branch-home"))

@@ -1,7 +1,7 @@
 """soak.py: tarryd under valgrind's memcheck while real clients load it: `TARRY_BUILD_ROOT=… python3 tests/e2e/soak.py
-[SECONDS]`. The load is that of the SIGKILL test, through the network of proxy.py: connections are cut now and then,
-consumers are killed. In the end all tasks must be settled, the ledger must agree, and memcheck must have found no error and
-no lost block. Not part of `./dev test`, because a broker under valgrind is about thirty times slower.
+[SECONDS]`. The clients are those of the SIGKILL test, through the network of proxy.py: connections are cut now and then,
+and consumers are killed. At the end all tasks must be settled, the ledger must agree, and memcheck must have found no error
+and no memory leak. `./dev test` does not run this program, because a broker under valgrind is about thirty times slower.
 """
 import os
 import random
@@ -42,7 +42,7 @@ def churn(broker, far, load):
 
 
 def blocks_let_pass(text):
-    """Counts lost blocks that tests/valgrind.supp explains; at most three per message."""
+    """Returns the number of leaked blocks that memcheck suppressed because tests/valgrind.supp lists them."""
     found = re.search(r"suppressed: [\d,]+ bytes in ([\d,]+) blocks", text)
     return int(found.group(1).replace(",", "")) if found else 0
 

@@ -85,8 +85,8 @@ class Life(Sp):
         return data
 
     def test_the_lane_of_a_websocket_by_its_ticket(self):
-        """Connects to /lane without a number. This is for libraries that can send no header, and keeps the secret out of the
-        URL.
+        """Connects to /lane without a session's number, for libraries that cannot send a header. This also keeps the session's
+        secret out of the URL.
         """
         rpc = self.rpc()
         lane = self.kept(wire.WebSocket(self.broker.port, "/lane", wire.LANE))

@@ -11,15 +11,15 @@ def lateness_of(facts):
 
 
 def quantile(values, share):
-    """Returns the smallest value that at least this share of all values does not exceed."""
+    """Returns the smallest value for which at least the fraction `share` of all values is less or equal."""
     values = sorted(values)
     return values[max(0, -(-int(share * 1000) * len(values) // 1000) - 1)]
 
 
 class Summary(harness.Case):
     def take_one(self, queue, settle, *options):
-        """Takes exactly one task. It settles it with a second command: a consumer that settles at once would have credit for a
-        second task, and release that one.
+        """Takes exactly one task, and settles it with a second command. Reason: a consumer that settles at once would receive
+        a second task, and release it.
         """
         taken = self.broker.one("consume", queue, "--count", "1", "--ack", "none")
         self.broker.one(settle, taken["id"], taken["token"], *options)

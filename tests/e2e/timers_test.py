@@ -41,9 +41,9 @@ class Passes(Case):
         self.broker.env.update(self.passing.env())
 
     def go_on(self, seconds, step_s=None, until=None):
-        """Lets time pass, and waits until the core has noticed; after such a jump a process reads its input before it acts on
-        deadlines (F-13). With `step_s`, time passes in steps, until `until` is true; each step is long enough for the
-        threads to notice.
+        """Lets time pass. Without `step_s`, time jumps by `seconds`, and the call waits until the core has noticed. After such
+        a jump the broker reads its input before it acts on deadlines (F-13). With `step_s`, time passes in steps until
+        `until` is true. Each step is long enough for the threads to notice.
         """
         if step_s is None:
             self.passing.go_on(seconds)
@@ -58,7 +58,7 @@ class Passes(Case):
 
 
 class Webhooks(Pushed, Passes):
-    """Time can pass from here on only, because the setUp of Pushed makes the broker."""
+    """Pushed.setUp makes the broker, so time can pass only after it."""
 
     def setUp(self):
         self.brokers = []
@@ -133,7 +133,9 @@ class Web(Passes):
         self.assertGreaterEqual(counted["at_ms"][-1] - counted["at_ms"][0], MINUTE_S * 1000)
 
     def ends(self, sent, after_s):
-        """Returns what the broker sends before it ends a connection on which `sent` arrived."""
+        """Sends `sent` on a new connection, and lets `after_s` seconds pass. Returns what the broker sends before it closes
+        the connection.
+        """
         with socket.create_connection(("127.0.0.1", self.broker.port), 20) as peer:
             peer.sendall(sent)
             time.sleep(0.2)
@@ -251,8 +253,8 @@ class Tokens(Access, Passes):
         self.assertEqual(other.ask(wire.QUEUES, [])[0], OK)
 
     def test_a_file_that_changes_where_no_notice_comes_from_is_read_within_ten_seconds(self):
-        """Checks LOOK_MS: the path is a symbolic link. Changes in its own directory are reported, but the file lies in another
-        directory.
+        """Checks LOOK_MS. The path of the file of tokens is a symbolic link. The kernel reports changes in the link's
+        directory, but the file itself is in another directory. So the broker must look at the file regularly.
         """
         elsewhere = self.path("elsewhere")
         os.mkdir(elsewhere)

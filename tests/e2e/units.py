@@ -1,9 +1,9 @@
-"""units.py: simulated hosts that run the shipped systemd unit (and Debian's unit of etcd), for tests of the documentation. It
-implements exactly the features of systemd that these units use, as strictly as systemd does. It reads a unit from the
-installed files and their drop-ins. If the test is root, a unit runs as its own user, which owns the state directory and can
-read none of root's files except its credentials. `there` maps absolute paths (/usr/local, /etc, /var/lib, /mnt) below the
-host's directory. Commands of `Host.run` find stubs of systemctl, journalctl, ssh and meson on their PATH, which call this
-host.
+"""units.py: simulated hosts that run the shipped systemd unit (and Debian's unit of etcd), for tests of the documentation. The
+simulation implements exactly the features of systemd that these units use, as strictly as systemd does. It reads a unit
+from the installed files and their drop-ins. If the test runs as root, a unit runs as the user that it names. This user owns
+the state directory, and can read none of root's files except its credentials. The method `there` maps absolute paths
+(/usr/local, /etc, /var/lib, /mnt) to paths below the host's directory. Commands of `Host.run` find stubs of systemctl,
+journalctl, ssh and meson on their PATH, which call the simulated host.
 """
 import contextlib
 import os
@@ -165,7 +165,7 @@ class Host:
 
     def run(self, commands, wait_s=120, status=0):
         """Runs commands as if they were pasted into a shell on this host. Returns (output, failed lines). Every command must
-        exit with 0. If its line begins with a key of `status`, the expected exit status is that key's value.
+        exit with 0, except the commands in `status`: it maps the beginning of a line to the expected exit status.
         """
         expected = status or {}
         trap = "trap 'echo \"FAILED($?) $BASH_COMMAND\" >&2' ERR"
@@ -274,7 +274,7 @@ class Host:
         state = self.there("/var/lib/" + unit.one("Service", "StateDirectory"))
         os.makedirs(state, exist_ok=True)
         os.chmod(state, int(unit.one("Service", "StateDirectoryMode"), 8))
-        if uid is not None and os.stat(state).st_uid != uid:  # as systemd does: if the owner is correct, the files below are not changed
+        if uid is not None and os.stat(state).st_uid != uid:  # like systemd, change the owner of the files below only if the directory's owner is wrong
             for place, folders, files in os.walk(state):
                 for path in [place, *[os.path.join(place, name) for name in folders + files]]:
                     os.lchown(path, uid, uid)

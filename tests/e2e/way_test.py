@@ -1,6 +1,7 @@
-"""way_test.py: limits for the number of system calls, by kind. Measured are the door's thread for a single blocking call, from
-wake-up to reply, and the client's engine for a reply. count_calls.c counts the calls; time is not measured. Syncs return at
-once there, so the door's thread handles each call completely (broker/shell/threads/lone.h).
+"""way_test.py: limits for the number of system calls, by kind. The test measures two threads: the door's thread for a single
+blocking call, from wake-up to reply; and the client's engine for a reply. count_calls.c counts the system calls; time is
+not measured. In these tests syncs return at once, so the door's thread handles each call completely
+(broker/shell/threads/lone.h).
 """
 import os
 import socket
@@ -15,7 +16,8 @@ from wire import Rpc
 
 CALLS = 200
 NAMES = ("ppoll", "epoll_wait", "epoll_ctl", "recv", "send", "read", "write", "pwrite", "fdatasync", "timerfd_settime", "ioctl")  # names of the counted system calls, in the order of count_calls.c
-# Limits for one call. The two timerfd_settime arm and disarm the timer of the substitute thread.
+# Limits for one call. timerfd_settime is called twice, to arm and disarm the timer that starts the door's second thread
+# if the disk is slow.
 LONE = {"epoll_wait": 1, "recv": 1, "send": 1, "pwrite": 1, "fdatasync": 1, "timerfd_settime": 2, "ioctl": 1}
 OVER_TLS = {**LONE, "recv": 0, "send": 0, "read": 1, "write": 1}
 ANSWER = {"epoll_wait": 3, "recv": 1, "send": 1, "read": 1}  # limits for the engine, which wakes once per submission

@@ -25,7 +25,7 @@ class Options(webhooks_test.Pushed):
         self.addCleanup(self.forever.set)
 
     def under_way(self, *more):
-        """Returns how many requests an unresponsive target has received in the end, and for which queues."""
+        """Returns how many requests an unresponsive target received before the broker stopped sending, and for which queues."""
         self.broker.arguments += more
         self.broker.restart()
         other = self.make_target()
@@ -44,8 +44,8 @@ class Options(webhooks_test.Pushed):
         self.assertEqual({queues()["q"], queues()["other"]}, {2, 3})
 
     def test_requests_in_all(self):
-        """All queues together have a limit of requests. A queue with no open request gets the next place, and each response
-        frees a place.
+        """All queues together have a limit of open requests. When a response ends a request, the next request is for a queue
+        that has no open one.
         """
         def answer(handler, _request):
             self.forever.wait(60)

@@ -343,8 +343,8 @@ class Session:
         return WebSocket(int(self.rpc.peer.getpeername()[1]), path, LANE, headers, **options)
 
     def attach(self, lane, ticket=None, secret=None):
-        """Attaches to the session a connection that has no lane yet. Without `ticket`, uses the ticket that the connection
-        receives. Returns the code.
+        """Attaches a connection without a lane to this session. `ticket` identifies the connection; None: uses the ticket that
+        the broker sends on the connection. Returns the reply's code.
         """
         ticket = ticket or decode(lane.receive())[4][-1]
         return self.rpc.ask(ATTACH, [(1, ticket), (2, self.lane), (3, secret or self.secret)])[0]

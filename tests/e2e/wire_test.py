@@ -298,7 +298,7 @@ class Door(Beside):
             self.assertEqual(status(Sec_WebSocket_Protocol=protocol), 400, protocol)
         self.assertEqual(status(Sec_WebSocket_Protocol=f"chat, {wire.RPC}"), 101)  # accepted, because the list contains our protocol (RFC 6455, 4.2.2)
         for upgrade in ("h2c", "tls", "websocketx"):
-            self.assertEqual(status(Upgrade=upgrade), 404, upgrade)  # the header is ignored, so this is a request for a page that does not exist
+            self.assertEqual(status(Upgrade=upgrade), 404, upgrade)  # the broker ignores an unknown Upgrade header, so this is a request for a page that does not exist
         self.assertEqual(status(Host=None), 400)
         self.assertEqual(status(**{"": "POST /rpc HTTP/1.1"}), 405)
         self.assertEqual(status(**{"": "GET /rpcs HTTP/1.1"}), 404)

@@ -305,7 +305,7 @@ static void wheels(void) {
 static void texts(void) {
     static const struct {
         const char *target, *name, *text;
-        size_t head; /* number of bytes before the text; the first is `first`, the others are zeros */
+        size_t head; /* number of bytes before the text; the last is `first`, the others are zeros */
         char first;
     } seeds[] = {
         {"config", "seed-file", "[tarryd]\ndata = /var/lib/tarry\nmemory = 128MiB ; enough\nlease=1m\n", 1, 0},

@@ -4,8 +4,8 @@
 
 #include "core.h"
 
-/* Return whether a read returns the row. `argument` describes the read: a core_window, a core_page, a core_list_plan,
- * or the array of wants that core_facts made. */
+/* Return whether a read returns the row. `argument` describes the read: a core_window, a core_page, a core_list_plan
+ * or a core_facts. */
 bool pick_window(const struct row *row, const void *argument);
 bool pick_page(const struct row *row, const void *argument);
 bool pick_list(const struct row *row, const void *argument);

@@ -14,8 +14,7 @@
 #define LINGER_MS 15       /* maximum time in ms that a connection stays after its last message */
 #define IN_SIZE_MAX (32u << 20)
 #define LANES_MAX_HERE 8
-#define PAUSE_MS                                                                                                       \
-    10 /* ms between two new connections of the same kind (enum manner), so that requests take most of the time */
+#define PAUSE_MS 10 /* ms between two new connections of one manner, so that requests take most of the time */
 
 static const size_t wanted[MANNERS] = {[POLITE] = 6, [RUDE] = 2, [NOISE] = 2, [LANE] = 0, [API] = 4, [JOBS] = 3};
 
