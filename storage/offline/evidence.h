@@ -5,7 +5,7 @@
  * The chain hash of a head covers all frames before it. So changed frames do not match the head, even if their chain
  * hashes were computed again.
  *
- * Limit: if somebody cuts the log to an earlier head and deletes the later heads, the check finds no difference. A
+ * Limit: if the log is cut to an earlier head and the later heads are deleted, the check finds no difference. A
  * later head that was kept elsewhere (--head) reveals the cut.
  *
  * Limit: the owner of the signing key can write another log and sign it. Heads of the peer (--heads) reveal this,

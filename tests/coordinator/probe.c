@@ -1,7 +1,9 @@
-/* probe.c: makes the coordinator's five calls on request: lines in, JSON lines out. The tests drive it like the
- * tool, and may kill it, stop it, or run several.
+/* probe.c: a program that makes a coordinator's calls. It reads a command per line, and prints JSON lines. Tests may
+ * kill it, stop it, or run several.
  *
- * probe URL [call_ms [session_ms [credentials [CA [certificate key]]]]]       "": none
+ * Usage, with "" for an argument without a value; then the commands and their output:
+ *
+ * probe URL [call_ms [session_ms [credentials [CA [certificate key]]]]]
  *     read NAME                              {"id": 1, "outcome": "done", "version": 3, "value": "…"}
  *     set NAME VERSION VALUE                 {"id": 2, "outcome": "refused", "reason": "…"}
  *     multi NAME VERSION VALUE [NAME …]      {"id": 3, "outcome": "unknown", "reason": "…"}; VALUE "=": compare only
@@ -11,7 +13,7 @@
  *     session                                {"id": 7, "session": "connected", "sessions": 1, "message": ""}
  *     delete PATH                            deletes the znode, as an operator would (zk:// only)
  *
- * Calls are numbered from 1 in the order of the lines, and answered when they end. News of the session have no id.
+ * Calls are numbered from 1 in the order of the lines, and answered when they end. Events of the session have no id.
  * The end of the input ends the probe: {"closed": milliseconds that the close took}. */
 #include <jansson.h>
 #include <pthread.h>

@@ -1,25 +1,27 @@
-/* fault_shim.c: preloaded into tarryd. It makes the n-th call of a kind fail, transfer only a part, or be the last one.
+/* fault_shim.c: a library that is preloaded into tarryd. It injects a fault at the n-th call of a kind: the call fails,
+ * transfers only a part, or is the last call of the process.
  *
  * Environment variables:
  *   TARRY_FAULT        WHAT[+WHAT…]:HOW
  *                      WHAT: scope.call, each of them a name below or "any"
  *                      HOW:  one of the following
- *     an errno's name    the call fails with it
- *     short              half of a read or write
+ *     an errno's name    the call fails with this errno
+ *     short              the call transfers half of a read or write
  *     kill               SIGKILL before the call
  *     half               half of a write, then SIGKILL
  *     done               the call, then SIGKILL
- *     cut                the power fails before the call: unsynced writes are lost (power_cut.h)
- *     done-cut           the power fails after the call: data sent to a peer has arrived
- *     hold               the call waits, as on a disk that hangs, until `first` and `last` no longer name it. While a
- *                        pread of the same scope may be held, preadv2 reports that nothing of the file is in memory.
+ *     cut                a power cut before the call: unsynced writes are lost (power_cut.h)
+ *     done-cut           a power cut after the call: data sent to a peer has arrived
+ *     hold               the call waits, as on a disk that hangs, until its number is no longer between `first` and
+ *                        `last`. While a pread of the same scope may wait, preadv2 reports that nothing of the file is
+ *                        in memory.
  *   TARRY_FAULT_DATA   the data directory, with the name that tarryd gets
  *   TARRY_FAULT_PAGE   a file with room for struct fault_page, shared with fault.py, which sets `first` and `last`
  *   TARRY_FAULT_SPARE  part of a library's name: its allocations, and the threads that it makes, never fail
  *
- * Every call is counted, also without TARRY_FAULT, so that a test knows how many calls it can hit. The page survives
- * the process. A call counts where the caller enters libc: calls inside libc (fopen, getaddrinfo) are not seen. The
- * shim allocates nothing, and hits nothing before its constructor has run. */
+ * The library counts every call, also without TARRY_FAULT, so that a test knows how many calls there are. The shared
+ * file keeps the counts after the process has ended. The library sees only calls from outside libc, not calls that libc
+ * itself makes (fopen, getaddrinfo). It allocates no memory, and injects no fault before its constructor has run. */
 #undef _FILE_OFFSET_BITS /* meson defines _FILE_OFFSET_BITS; with it these functions would have the same names as      \
                             those of ALSO_64 */
 #include <dirent.h>

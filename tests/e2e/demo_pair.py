@@ -1,9 +1,12 @@
 """demo_pair.py: `./dev demo --pair`: the same day of orders on a primary and its follower.
 
-    0 %   a leads, b follows, both in sync              60 %  a consumer is killed
-   25 %   a is killed with SIGKILL; b takes over        75 %  planned switch-over: b hands over to a
-   45 %   a is started again, as b's follower           85 %  an upgrade: b, then a is stopped and started (SIGTERM)
-                                                        end   both in sync, their states and their logs the same
+    0 %  of the day: node a leads, node b follows, both are in sync
+   25 %  a is killed with SIGKILL; b takes over
+   45 %  a is started again, as b's follower
+   60 %  a consumer is killed
+   75 %  planned switch-over: b hands over to a
+   85 %  an upgrade: b, then a is stopped (SIGTERM) and started
+    end  both are in sync; their states and their logs are the same
 
 Clients have both addresses and are not informed of the steps. Each step waits until the previous one is complete, without a
 time limit. If the day ends before the last step, the demonstration has failed. The coordinator is the one that --coordinator

@@ -1,11 +1,12 @@
 /* handler.c: a consumer whose handler settles each task as its payload says, and prints the result; run by
  * handler_test.py.
  *
- *     handler URL QUEUE COUNT          ends once COUNT verdicts are settled
- *     handler URL QUEUE COUNT loop     likewise, with all callbacks in the main thread's loop (tarry_loop.h)
+ * Usage:
+ *     handler URL QUEUE COUNT          ends when COUNT tasks are settled
+ *     handler URL QUEUE COUNT loop     ends likewise; all callbacks run in the main thread's loop (tarry_loop.h)
  *
- * Payloads: "ack", "release", "nothing", "withdraw" (cancels the task and acks it nevertheless), "nack [MS [REASON]]",
- * "dead [REASON]". A task that has been delivered before is acked, whatever its payload says. */
+ * Payloads: "ack", "release", "nothing", "withdraw" (cancels the task, then acks it), "nack [MS [REASON]]",
+ * "dead [REASON]". The handler acks a task that has been delivered before, whatever its payload says. */
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>

@@ -1,10 +1,12 @@
-/* named.c: a program that can be killed between any two of its steps and started again; run by named_test.py.
+/* named.c: a client whose commits have names; run by named_test.py. The test may kill the program between any two of
+ * its steps and start it again.
  *
- *     named URL name            prints a name for a commit that does not exist yet
- *     named URL run NAME KEY    runs the commit of that name: schedules q/KEY in an hour
- *     named URL ask NAME        asks for the result of the commit
+ * Usage:
+ *     named URL name            prints a new name for a commit
+ *     named URL run NAME KEY    runs the commit NAME: schedules task KEY of queue q in an hour
+ *     named URL ask NAME        requests the result of the commit NAME
  *
- * Prints the code's name, and the task's id if there is one. */
+ * `run` and `ask` print the name of the result's code, and the task's id if there is one. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

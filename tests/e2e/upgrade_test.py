@@ -1,7 +1,7 @@
-"""upgrade_test.py: a data directory of an older version opens, and has every task in its state; then it takes groups and recurrences.
+"""upgrade_test.py: a data directory of an older version opens, and has every task in its state; then the broker accepts groups and recurrences.
 
-data_17c0a51.tar.xz is a directory that tarryd of commit 17c0a51 wrote, which had neither. Made by these commands of its tool, before a
-SIGTERM:
+data_17c0a51.tar.xz is a directory that tarryd of commit 17c0a51 wrote, which had no groups and no recurrences. These commands of the
+same commit made its contents, before a SIGTERM ended the broker:
 
     tarry queue set orders lease=1h max_attempts=5 backoff=exponential; tarry queue set calls max_attempts=1
     tarry schedule orders --key pending-1 --at 2036-01-01T00:00:00Z --body '{"order":1}' --attr tag=paid --priority 7

@@ -2,7 +2,7 @@
  * (archive_keep.h). Damage is reported by a result with a phrase. Frames that a reader returned before it noticed
  * are the archived ones. history reports the missing part and returns the rest.
  *
- * The input is a program of opcodes and operands.
+ * The input is a program that damages the files. Each line: an opcode, what it does or writes, and its operands.
  *
  *     0  flipped bits                      offset, mask
  *     1  other bytes                       offset, count, the bytes
@@ -13,7 +13,7 @@
  *     6  a hold file with these bytes      count, the bytes
  *     7  an owner file with these bytes    count, the bytes
  *
- * After 4 and 5 the file is forged, not damaged, and may return other frames than the archived ones. */
+ * After opcodes 4 and 5 the file is forged, not damaged, and may return other frames than the archived ones. */
 #include <assert.h>
 #include <string.h>
 

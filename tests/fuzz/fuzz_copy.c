@@ -2,7 +2,7 @@
  * with a phrase and changes nothing. Complete frames that continue the log are taken. Frames that were taken and
  * synced survive every crash and can be read.
  *
- * The input is a program of opcodes and operands. Opcodes 0 to 3 append to the answer.
+ * The input is a program of opcodes and operands. Opcodes 0 to 3 append to the leader's answer.
  *
  *     0  a correct next frame                          body size, blob size, synced_to back, epochs on and flag
  *     1  a header with a correct checksum, any values  type, sizes (4 bytes each), position back, epoch

@@ -1,7 +1,8 @@
-/* fuzz_log.c: opens a log with an arbitrary last segment (LOG-5). It opens, or is refused with a sentence. An opened
- * log can be read from end to end, looks the same to a read-only reader, and stays the same when opened again.
+/* fuzz_log.c: opens a log with an arbitrary last segment (LOG-5). The log opens, or log_open refuses it with a
+ * sentence. An opened log can be read from end to end, looks the same to a read-only reader, and stays the same when
+ * opened again.
  *
- * The input is a program that fills the segment: opcodes and operands.
+ * The input is a program that fills the segment. Each line: an opcode, what it writes, and its operands.
  *
  *     0  a frame with correct header, checksums and chain     body size, blob size
  *     1  a frame header with a correct checksum, without data type, body size, 8 × position, 8 × synced_to back

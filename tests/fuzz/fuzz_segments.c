@@ -1,7 +1,7 @@
-/* fuzz_segments.c: opens a log of several segments with damaged files (LOG-5, F-6 to F-9). It opens, or is refused
- * with a sentence; a read-only reader changes nothing and finds the same. The log keeps exactly the written frames,
- * without a gap, and at least those known to be durable. It can be written to, and has the new frames when it is
- * opened again.
+/* fuzz_segments.c: opens a log of several segments with damaged files (LOG-5, F-6 to F-9). The log opens, or
+ * log_open refuses it with a sentence; a read-only reader changes nothing and finds the same. The log keeps exactly the
+ * written frames, without a gap, and at least those known to be durable. After an opening the log can be written to,
+ * and has the new frames when it is opened again.
  *
  * The input: where the scan starts, which position is known to be durable, and a program that damages the files: an
  * opcode, the number of a file, and operands.
@@ -16,7 +16,7 @@
  *     7  a correct checksum for a segment's header    -
  *     8  a correct checksum for a frame's header  offset / 8
  *
- * After 7 and 8 the files are forged, not damaged, and may contain other frames than the written ones. */
+ * After opcodes 7 and 8 the files are forged, not damaged, and may contain other frames than the written ones. */
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* fuzz_summary.c: queries a damaged summary (summary.h), alone and through a history. A damaged summary is ignored;
- * a valid one omits no frame that names the task. A forged one, with corrected checksums, may claim anything, but
- * leads no reader out of its segment.
+ * a valid one omits no frame that names the task. A forged summary, with corrected checksums, may claim anything, but
+ * no reader reads beyond its segment.
  *
- * The input is a program of opcodes and operands. It runs on two files: the summary of a real segment of one part,
+ * The input is a program that changes two files: the summary of a real segment of one part,
  * and the summary of PARTS parts without a segment.
  *
  *     0  flipped bits               offset, mask

@@ -1,7 +1,7 @@
-/* fuzz_verify.c: runs `tarry verify` on a damaged directory. It ends with status 0, or with 1 and a sentence, prints
- * the same as JSON, and changes nothing. If bytes were damaged and no checksum was corrected, "fine" means that
- * nothing of the history is missing: the index has the same rows, digest and position, and the frames are those that
- * were written, except for a torn tail that the index has not absorbed.
+/* fuzz_verify.c: runs `tarry verify` on a damaged directory. The command ends with status 0, or with 1 and a
+ * sentence, prints the same as JSON, and changes nothing. If bytes were damaged and no checksum was corrected, the
+ * result "fine" means that nothing of the history is missing: the index has the same rows, digest and position, and the
+ * frames are those that were written, except for a torn tail that the index has not absorbed.
  *
  * The real command runs here; the functions below receive its output.
  *

@@ -1,12 +1,14 @@
 /* explore.c: visits every reachable state of two nodes, their logs, a coordinator and the network, within limits on
- * epochs and frames. Breadth first, so that the trace that is printed for a violated invariant is as short as possible.
+ * epochs and frames. The search is breadth first, so that it prints the shortest trace to a violated invariant.
  *
- * explore [--epochs N] [--frames N] [--strict] [--async] [--operator] [--hand] [--force] [--lag] [--silent-clients]
- *         [--exchange] [--wrong] [--lose] [--roll] [--presence] [--safety] [--states MAX] [--weak NAME] [--tap]
+ * Usage: explore with any of these options:
+ *   --epochs N, --frames N, --states MAX, --weak NAME,
+ *   --strict, --async, --operator, --hand, --force, --lag, --silent-clients, --exchange, --wrong, --lose, --roll,
+ *   --presence, --safety, --tap
  *
  * A 64-bit hash of the canonical form identifies a state (hash compaction: Wolper, Leroy 1993; with 100 million
- * states the probability that two share a hash is below 1 in 1,000). Every 64th state must also settle if everything
- * goes well from then on: one leader, the other node in sync, equal logs. */
+ * states the probability that two share a hash is below 1 in 1,000). From every 64th state, the program also checks
+ * this: if there are no more faults, the pair reaches one leader, the other node in sync, and equal logs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,9 +119,9 @@ static void story(const struct explorer *explorer, uint32_t number, int move) {
     }
 }
 
-/* Returns whether the state settles if there is no crash and no loss. `told`: a node that waits for an answer that will
- * never come is told so. `is_lost`: first, all messages in flight between the nodes are lost, so that no node learns
- * about the other from an old message. */
+/* Returns whether the state settles if there is no crash and no loss. If no other action is possible, the nodes notice
+ * that no message arrives (ACT_SILENT). `is_lost`: first, all messages in flight between the nodes are lost, so that no
+ * node learns about the other from an old message. `told`: prints the actions. */
 static bool settles_from(const struct pair_world *from, bool is_lost, bool told) {
     static const enum action fine[] = {ACT_START, ACT_GHOST, ACT_WRITE_STATE, ACT_COORDINATOR,
                                        ACT_HEAR,  ACT_SYNC,  ACT_TAKE,        ACT_TAKE_ANSWER,

@@ -1,11 +1,11 @@
 """etcd_partition_test.py: three members of etcd on separate hosts, and a network partition. The member that both nodes of the
 pair use is cut off from the other two. Hosts are network namespaces. A ledger outside the product checks the results (rounds.py).
-Each line names the hosts on the two sides of the cut, and the result.
+a and b are the nodes, m1 to m3 the members of etcd. The tests make two partitions:
 
-a, b, clients, m2, m3 | m1       both nodes continue with m2 or m3, and neither takes over; then the link between the nodes is cut
-too, and the leader changes the pair's record, and stays present, through another member
-b, clients, m2, m3 | a, m1       b takes over: a minority of etcd does not confirm a leader. Whatever a has promised, both nodes
-have stored
+1. Only m1 is cut off. Both nodes continue with m2 or m3, and neither takes over. Then the link between the nodes is cut too. The
+   leader changes the pair's record, and stays present, through another member.
+2. a and m1 are cut off from b, the clients, m2 and m3. b takes over, because a minority of etcd does not confirm a leader. Both
+   nodes have stored everything that a had acknowledged.
 """
 import sys
 import time
