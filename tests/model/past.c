@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Makes all nodes forget what they read of the record. A running node refuses a version older than one that it has seen
- * (find_doubt in coordinator.c); a started node uses its hard state. */
+/* Sets the coordinator's record back to `record`, with `version`. A running node that has seen a later version refuses
+ * this record (find_doubt in coordinator.c), so its `remembers` is set. A started node uses its hard state. */
 static void forget(struct pair_world *world, uint64_t version, const struct pair_record *record) {
     for (int i = 0; i < NODES; i++) {
         struct model_node *node = &world->nodes[i];
@@ -39,7 +39,8 @@ static bool keep_record(struct pair_world *world) {
     return true;
 }
 
-/* Returns whether at least one node can notice that the coordinator lost changes of the record. */
+/* Returns whether the nodes can notice that the coordinator went back to the kept record. If that record has the same
+ * epoch, it must let no more nodes lead. Otherwise every node that it lets lead must know a later epoch. */
 static bool is_fair(const struct pair_world *world) {
     const struct pair_record *kept = &world->kept, *record = &world->record;
     if (kept->epoch == record->epoch) return (kept->in_sync & ~record->in_sync) == 0;
