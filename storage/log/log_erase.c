@@ -1,7 +1,6 @@
 /* log_erase.c: overwrites redacted contents with zeros in place.
  *
- *   1. Set the erased flag in the header of every frame with such a content. The flag is one byte, so it cannot be
- * torn.
+ *   1. Set the erased flag in the header of every frame with such a content. One byte cannot be torn.
  *   2. Sync.
  *   3. Write zeros over the contents.
  *   4. Sync.

@@ -2,7 +2,7 @@
  *
  *   1. Sync all appended frames.
  *   2. Copy the tail to the quarantine, durably.
- *   3. Copy the kept part of the segment to cut.tmp, fill the file with zeros, and sync it.
+ *   3. Copy the kept part of the segment to cut.tmp, fill the rest of the file with zeros, and sync it.
  *   4. Lower the position in DIR/log/durable.
  *   5. Delete the later segments, newest first, and sync after each.
  *   6. Rename cut.tmp over the segment's file; sync the directory.

@@ -354,7 +354,7 @@ class Pair(Wire):
             self.assertIn("another cluster", self.rpc.sentence)
         self.assertEqual(self.broker.ok("queues"), [])
         code, reply = self.rpc.ask(wire.COMMIT, commit, cluster=own)
-        self.assertEqual((code, wire.number(wire.results(reply)[0], 2)), (wire.OK, 1))  # sequence 1 is accepted, so the broker executed none of the refused commits
+        self.assertEqual((code, wire.number(wire.results(reply)[0], 2)), (wire.OK, 1))  # the task has id 1, so the broker executed none of the refused commits
 
     def test_nobody_follows_a_broker_that_has_no_peer(self):
         """A broker without a peer refuses a follower's request, whether the request is empty or has all fields."""

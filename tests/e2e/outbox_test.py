@@ -105,7 +105,7 @@ class Outbox(Case):
         self.outbox("--once")
         self.assertEqual(len(self.keys()), count)
         stats = self.broker.queue_stats("q")
-        self.assertEqual((stats["scheduled"], stats["cancelled"]), (count, 0))  # a task that was inserted twice would have been replaced, which counts as cancelled
+        self.assertEqual((stats["scheduled"], stats["cancelled"]), (count, 0))  # a second schedule of a key would have replaced the first task
         self.assertGreater(kills, 2)
         print(f"# {kills} kills")
 

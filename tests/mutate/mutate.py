@@ -36,8 +36,7 @@ RULES = "mutate.ninja"  # a copy of build.ninja that does not regenerate itself
 EACH = 18  # number of changes of a folder that are tried before other folders follow
 AT_ONCE = max(2, len(os.sched_getaffinity(0)))  # number of programs at the same time; twice as many for Python programs, which mostly wait
 ENV = {**os.environ, "CCACHE_NOHASHDIR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-# Programs and libraries that Python tests run: a test depends on every file whose path begins with one of these
-# prefixes.
+# Built files that Python programs run: all programs and libraries whose path begins with one of these prefixes.
 HELPERS = ("tests/e2e/", "tests/hostile/", "tests/coordinator/", "tests/crash/", "tests/unit/cut_tail", "client/examples/", "broker/shell/tarryd", "client/tool/tarry",
            "client/libtarry")
 SAID_MAX = 1 << 20
