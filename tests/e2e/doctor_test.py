@@ -130,8 +130,8 @@ class Clocks(Doctor, harness.Case):
     autostart = False
 
     def test_a_clock_that_is_off(self):
-        """The host's clock is set forward by 90 s. The broker accepts that without an event, so `tarry doctor` must find the
-        difference.
+        """The host's clock is set forward by 90 s. The broker accepts such a step as normal, and its logical time never goes back. So
+        only `tarry doctor` can show the difference.
         """
         moved = clock.Clock(self.path("clock"))
         self.broker.env.update(moved.env())
