@@ -157,7 +157,7 @@ class Life:
         return is_over and len(answers) == 1
 
     def has_retired(self):
-        """Returns whether the first segment was retired, so the index has its contents."""
+        """Returns whether the log's first segment was retired, which happens only after the index has absorbed it."""
         end = min(self.end, time.monotonic() + RETIRED_WAIT_S)
         while os.path.exists(os.path.join(self.data, "log", FIRST_SEGMENT)):
             if not self.broker.is_running() or time.monotonic() > end:
@@ -168,7 +168,7 @@ class Life:
     # ---- the check
 
     def judge(self):
-        """Returns all complaints: about the broker's end, and about a broker without a fault on the same directory."""
+        """Checks how the broker ended. Then starts a broker without a fault on the same directory, and checks it. Returns all complaints."""
         is_killed = self.fault.how in KILLS and self.fault.fired > 0
         if self.status not in (0, REFUSED, STORAGE) and not (is_killed and self.status == -signal.SIGKILL):
             self.complain(f"ended with {self.status}")

@@ -35,7 +35,8 @@ return { blocks: seen.sort((a, b) => box(a)[1] - box(b)[1] || box(a)[0] - box(b)
     [e.parentElement.localName, e.localName, e.getAttribute('class') || '', style(e)].join(' ')),
   height: document.documentElement.scrollHeight };
 """
-# For each box of the picture: the colour two pixels within its edge, and the share of pixels that differ from its background.
+# JavaScript: returns for each box of a picture the share of pixels that differ from the box's background, and whether the edge has
+# the background's colour.
 INK = """
 const [png, blocks] = arguments;
 return new Promise((resolve) => { const image = new Image(); image.onload = () => {

@@ -1,20 +1,20 @@
-/* fuzz_index.c: an index with wrong values under correct seals, so that only the decoders can find them: rows,
- * ranges, chunks of slots and runs, fences, filters, outcomes, counts, meta. Open, `tarry verify`, reads at
- * start-up, look-ups, windows, lists, maintenance and absorbing more frames: each succeeds or reports an error. If
- * verify finds nothing wrong, the index works as usual.
+/* fuzz_index.c: an index with wrong values under correct checksums (seals), so that only the decoders can find them.
+ * The values are rows, ranges, chunks of slots and runs, fences, filters, outcomes, counts and meta. Each use of the
+ * index succeeds or reports an error: opening, `tarry verify`, reads at start-up, look-ups, windows, lists, maintenance
+ * and absorbing more frames. If verify finds nothing wrong, the index works as usual.
  *
- * Built with INDEX_TINY: chunks of 8, ranges of 64 ids, runs of a dozen keys.
+ * Built with INDEX_TINY: chunks of 8 entries, ranges of 64 ids, runs of a dozen keys.
  *
- * The input: a byte whose bits select the uses, and a program of changes: a table, the number of an entry in it, and
- * an opcode with operands.
+ * The input: a byte whose bits select the uses, and a program of changes. Each change names a table, the number of an
+ * entry in the table, and an opcode with operands. Each line: an opcode, what it does, and its operands.
  *
- *     0  flipped bits                       offset, mask
- *     1  a small step up or down of a u64   offset / 4, step
- *     2  other bytes from here on           offset, count, the bytes
- *     3  the value is truncated             size
- *     4  the value is extended              count, the bytes
- *     5  the entry is deleted
- *     6  the entry gets another key         offset, mask */
+ *     0  flips bits                               offset, mask
+ *     1  changes a u64 by a small step            offset / 4, step
+ *     2  writes other bytes from the offset on    offset, count, the bytes
+ *     3  truncates the value                      size
+ *     4  extends the value                        count, the bytes
+ *     5  deletes the entry
+ *     6  changes the entry's key                  offset, mask */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
