@@ -16,13 +16,13 @@ struct tarry_redact_options {
     /* The tasks to redact: one task by id; or all tasks, present and past, with this queue and key; or with a queue
      * alone, the tasks of a time range. */
     struct tarry_ref task;
-    const char *reason;     /* reason for the record: 1 … 255 bytes of UTF-8 */
-    uint64_t from_ms;       /* for a reference with a queue only: redact tasks scheduled at this time or later */
-    uint64_t to_ms;         /* for a reference with a queue only: redact tasks scheduled before this time; 0: no end */
-    uint64_t after_id;      /* redact only tasks with a greater id than this */
-    struct tarry_call call; /* in tarry_commit_redact it must be all 0, because the commit's own `call` holds for all
-                               its operations */
-    uint64_t reserved[6];   /* for later versions; must be 0 */
+    const char *reason; /* reason for the record: 1 … 255 bytes of UTF-8 */
+    uint64_t from_ms;   /* for a reference with a queue only: redact tasks scheduled at this time or later */
+    uint64_t to_ms;     /* for a reference with a queue only: redact tasks scheduled before this time; 0: no end */
+    uint64_t after_id;  /* redact only tasks with a greater id than this */
+    /* In tarry_commit_redact it must be all 0, because the commit's own `call` holds for all its operations. */
+    struct tarry_call call;
+    uint64_t reserved[6]; /* for later versions; must be 0 */
 };
 
 /* Erases the contents of ended tasks (payload, attributes, salt) from the broker's log, archive and index. The erasure
