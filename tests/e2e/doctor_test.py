@@ -54,7 +54,7 @@ class Directory(Doctor, harness.Case):
         self.find(findings, "tokens", FINE, f"^the file {self.broker.data}/tokens does not exist")
         self.assertEqual([found for found in findings if found["result"] == WRONG], [])
         self.assertEqual(self.broker.stop(), 0)
-        self.find(self.look("--data", self.broker.data), "lock", FINE, "^no broker runs on it")
+        self.find(self.look("--data", self.broker.data), "lock", FINE, "^no broker uses the data directory")
         self.broker.start()  # doctor has not prevented the start of the broker
 
     def test_words_for_people(self):
