@@ -663,7 +663,7 @@ class Amqp(AmqpCase):
                 (406, "inequivalent arg 'x-message-ttl'", lambda c: c.declare("q", arguments={"x-message-ttl": 2000})),
                 (406, "x-message-ttl", lambda c: c.declare("p", arguments={"x-message-ttl": "1"})),
                 (540, "streams", lambda c: c.declare("p", arguments={"x-queue-type": "stream"})),
-                (540, "does not have", lambda c: c.declare("p", arguments={"x-max-length": 5})),
+                (540, "does not support", lambda c: c.declare("p", arguments={"x-max-length": 5})),
                 (406, "x-dead-letter-exchange", lambda c: c.declare("p", arguments={"x-dead-letter-routing-key": "k"})),
                 (403, "reserved prefix", lambda c: c.declare("amq.mine")),
                 (403, "tarry.", lambda c: c.declare("tarry.once")),
