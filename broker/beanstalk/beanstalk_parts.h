@@ -29,8 +29,8 @@
 #define BEANSTALK_ANY_TUBE UINT32_MAX
 /* Time in ms for which the broker relies on its knowledge that all ready jobs of a tube have ranks. */
 #define BEANSTALK_TURN_MS 100u
-/* Maximum number of result pages searched for the first ready job. The index may still list jobs that were leased after
- * the last write of the index. */
+/* Maximum number of result pages searched for the first ready job. The index may list jobs that were leased after the
+ * index was last written. */
 #define BEANSTALK_LOOK_PAGES_MAX 8u
 /* Maximum number of times that one reserve ranks a job. After that, the job is delivered unranked. */
 #define BEANSTALK_RANKS_MAX 16u

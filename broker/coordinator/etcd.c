@@ -383,7 +383,7 @@ static uint64_t etcd_flights_again_ms(const struct etcd *etcd) {
 static void explain_cluster(uint64_t seen, uint64_t cluster, char out[COORDINATOR_MESSAGE_SIZE]) {
     snprintf(out, COORDINATOR_MESSAGE_SIZE,
              "it belongs to another cluster (id %" PRIu64 ") than the one that this node has used so far (id %" PRIu64
-             "): all hosts of --coordinator must be members of one cluster. If the cluster was set up anew, stop both "
+             "): all hosts of --coordinator must be members of one cluster. If the cluster was set up again, stop both "
              "nodes, then start the node that led last first",
              cluster, seen);
 }

@@ -1,9 +1,9 @@
 /* definitions.h: small named values, called definitions, that the broker's doors keep in the log, such as the exchanges
  * and bindings of AMQP.
  *
- * A definition belongs to a space, one for each door. Only the broker itself changes or reads definitions. All of
- * them are in memory, in chunks of a table of fixed size. So a record that fits on one node fits on every node
- * (LOG-2). In each space, definitions are sorted by name. */
+ * Each door has a space, and each definition belongs to a space. Only the broker itself changes or reads definitions.
+ * All definitions are in memory, in chunks of a table of fixed size, so a record that fits on one node fits on every
+ * node (LOG-2). In each space, definitions are sorted by name. */
 #ifndef TARRY_CORE_DEFINITIONS_H
 #define TARRY_CORE_DEFINITIONS_H
 

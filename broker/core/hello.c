@@ -32,8 +32,8 @@ static struct producer *pick(struct core *core, const struct core_caller *caller
                                                                 producer that was idle longest */
 }
 
-/* Removes some producers that were idle too long. If there are none, removes the producer that must make room for a new
- * one. */
+/* Removes some producers that were idle longer than PRODUCER_IDLE_MS. If no producer was, removes the producer that
+ * must make room for a new one. */
 static void end_some(struct core *core, struct draft *draft, const struct core_caller *caller) {
     uint64_t idle_limit_ms = steady_ms(core) > PRODUCER_IDLE_MS ? steady_ms(core) - PRODUCER_IDLE_MS : 0;
     bool is_beyond;

@@ -118,8 +118,8 @@ uint64_t leader_half_timer(const struct leader_half *half);
 
 /* ---- the log that the follower needs */
 void leader_half_keep(struct leader_half *half, uint64_t from, uint64_t now_ns);
-/* Stops keeping the log for a follower that has been away too long. `is_copied`: a backup or snapshot is being copied.
- * Then the time away begins anew, because the follower asks for frames only when it has the copy. */
+/* Stops keeping the log for a follower that has been away too long. `is_copied`: a backup or snapshot is being copied;
+ * the time away then starts again at 0, because the follower asks for frames only when it has the copy. */
 void leader_half_forget_needs(struct leader_half *half, bool is_copied, uint64_t now_ns);
 
 /* ---- a follower that counts, asks, and stores nothing (F-28): its disk is full, or it starts again and again */

@@ -37,7 +37,7 @@
 #define EXIT_USAGE 2
 /* A pair's node waits at most this long until it knows its role, which the ready line states. */
 #define SETTLE_MAX_MS 2000
-/* Number of file descriptors that are not for connections, but for example for files. */
+/* Number of file descriptors that are kept free for files and other uses, and are not available to connections. */
 #define DESCRIPTORS_RESERVED 256
 /* Settings of malloc. A few arenas are enough for a few threads, and an arena never becomes smaller than its largest
  * size so far. */

@@ -381,7 +381,8 @@ static bool is_over(const tarry_audit *audit) {
     return !audit->options.follow && audit->end != 0 && audit->view.position >= audit->end;
 }
 
-/* Returns the next frame. If there is none, returns another code, and audit->message has the reason or is empty. */
+/* Stores the next frame in *out_frame and returns TARRY_OK. With any other code no frame came, and audit->message has
+ * the reason or is empty. */
 static int next_frame(tarry_audit *audit, uint64_t wait_ms, const struct tarry_frame **out_frame) {
     uint64_t now = now_ms();
     uint64_t until_ms = wait_ms > UINT64_MAX - now ? UINT64_MAX : now + wait_ms;

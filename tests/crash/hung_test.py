@@ -15,8 +15,8 @@ HANGS = "the disk of the data directory does not respond"
 class Hung(pair.Case):
     """F-31a"""
 
-    # --failover-after is so long that a node takes over earlier only if an operator orders it. While the disk of the
-    # former leader hangs, the new leader waits for it for the time of --solo-after.
+    # With --failover-after 60s a node takes over within the test only if an operator orders it. While the disk of the
+    # former leader hangs, the new leader waits 2 s for it (--solo-after).
     arguments = ("--failover-after", "60s", "--solo-after", "2s")
 
     def setUp(self):

@@ -124,7 +124,7 @@ class TwoBrokers(demo_play.Demo):
         return True
 
     def first_delivery(self, since_ms):
-        """Returns the record of the first lease that b made at `since_ms` or later; None: there is none yet."""
+        """Returns the record of the first lease that b made at `since_ms` or later; None if b has made no such lease."""
         answer = self.tarry("audit", "--kind", "leased", "--from", str(since_ms), "--limit", "1")
         return answer.objects[0] if answer.status == 0 and answer.objects else None
 

@@ -106,7 +106,8 @@ static void a_clock_set_back_while_it_is_down_shortens_no_delay(void **state) { 
     subscribe(f->worker, "orders");
     SIM_ELAPSE(f, 100);
     SIM_SKIP(f);
-    SIM_ELAPSE(f, 500); /* after a boot of the machine, nobody knows how long ago the last frame was written */
+    /* After a boot of the machine, the broker cannot know how long ago the last frame was written. */
+    SIM_ELAPSE(f, 500);
     SIM_TRACE(f, "[1820] broker append #11 leased 1\n"
                  "[1830] broker durable #11\n"
                  "[1871] worker gets task 1, delivery 1\n");

@@ -15,7 +15,8 @@
 #include "index_parts.h"
 
 #define NOW_MS 1700000000000ull
-/* Number of keys of a run: so many that its filter and its `fences` (first hash of each chunk) have several chunks. */
+/* Number of keys of a run. The filter and the `fences` (first hash of each chunk) of a run of this size have several
+ * chunks. */
 #define RUN_KEYS 20000u
 #define SAMPLE 97u
 

@@ -32,7 +32,7 @@
 
 static const char not_primary[] =
     "this node is the pair's follower and answers only queries: send changes and subscriptions to the primary";
-static const char nobody_yet[] =
+static const char no_primary_yet[] =
     "this node knows no primary yet: try again in a moment; if this lasts, run 'tarry status' for both nodes";
 static const char awaited[] = "the follower does not confirm, so this node acknowledges nothing: try again in a "
                               "moment; if this lasts, run 'tarry status'";
@@ -56,7 +56,7 @@ Tarry__Code node_admits(const struct node *node, const struct core_request *requ
         return is_handing_over && request->pooled ? TARRY__CODE__NOT_PRIMARY : TARRY__CODE__BUSY;
     }
     if (is_question && !atomic_load(&node->writes)) return TARRY__CODE__OK;
-    *out_sentence = atomic_load(&node->follows) ? not_primary : nobody_yet;
+    *out_sentence = atomic_load(&node->follows) ? not_primary : no_primary_yet;
     return TARRY__CODE__NOT_PRIMARY;
 }
 

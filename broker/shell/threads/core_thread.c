@@ -45,7 +45,7 @@ static void applier_init(struct applier *applier, struct core *core, struct log 
     if (error != 0) fatal("apply_failed", error);
 }
 
-/* Reads the next frame. Returns false if there is none yet. */
+/* Reads the next frame of the log. Returns false at the end of the log. */
 static bool read_one(struct applier *applier, uint64_t to) {
     struct log_view view;
     int error = log_cursor_next(applier->cursor, to, &view);
@@ -57,8 +57,8 @@ static bool read_one(struct applier *applier, uint64_t to) {
     return true;
 }
 
-/* Applies the next frame. Returns false if there is none yet, or if it does not fit into memory until the index has
- * absorbed more. */
+/* Applies the next frame of the log to the core. Returns false at the end of the log, or if the frame fits into memory
+ * only after the index has absorbed more. */
 static bool apply_one(struct applier *applier, uint64_t to) {
     struct core *core = applier->core;
     if (applier->body == NULL && !read_one(applier, to)) return false;
