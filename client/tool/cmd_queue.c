@@ -283,7 +283,7 @@ static const struct column queue_columns[] = {
     {"BACKOFF", NULL, say_backoff}, {"LIMITS", NULL, say_limits},        {"PAUSED", NULL, say_paused},
     {"PUSH", "policy.push", NULL},
 };
-#define QUEUE_COLUMNS (sizeof queue_columns / sizeof queue_columns[0])
+#define COUNT_OF(columns) (sizeof(columns) / sizeof((columns)[0]))
 
 /* Asks for all queues. 0, or an exit status after an error message. */
 static int ask_queues(struct tool *tool, struct answer_of *out_answer) {
@@ -304,27 +304,53 @@ static const Tarry__QueueView *queue_named(const struct answer_of *answer, const
     return NULL;
 }
 
+/* Returns whether the queue is a group, of `topic` unless that is NULL. */
+static bool is_group_of(const Tarry__QueueView *queue, const char *topic) {
+    const char *colon = strrchr(queue->name, ':');
+    if (queue->policy->filter[0] == 0 || colon == NULL) return false;
+    if (topic == NULL) return true;
+    const size_t size = strlen(topic);
+    return (size_t)(colon - queue->name) == size && memcmp(queue->name, topic, size) == 0;
+}
+
+/* Output of the commands that list queues or groups: a table, or JSON lines. */
+struct listing {
+    struct table table;
+    struct text out;
+    size_t count;
+};
+
+static void add_line(const struct tool *tool, struct listing *listing, const struct column *columns, size_t count,
+                     const ProtobufCMessage *message, const struct tarry_source *source) {
+    listing->count++;
+    if (tool->json)
+        json_line(&listing->out, message, source);
+    else
+        columns_row(&listing->table, columns, count, message);
+}
+
+/* Prints the output, or the sentence `none` if a table has no line, and frees its memory. Returns the exit status. */
+static int end_lines(struct tool *tool, struct listing *listing, const char *none, const struct tarry_source *source) {
+    if (!tool->json && listing->count > 0) table_print(&listing->table, &listing->out);
+    if (!tool->json && listing->count == 0) tool_say("%s", none);
+    tool_say_source(tool, source);
+    int status = output_flush(&listing->out, EXIT_FINE);
+    table_deinit(&listing->table);
+    text_deinit(&listing->out);
+    return status;
+}
+
 static int run_queues(struct tool *tool, const struct args *args) {
     struct answer_of answer;
-    struct table table;
-    struct text out = {0};
+    struct listing listing = {0};
     int status = option_fresh(tool, args);
     if (status == 0) status = ask_queues(tool, &answer);
     if (status != 0) return status;
     const Tarry__QueuesReply *reply = answer.reply->queues;
-    columns_table(&table, queue_columns, QUEUE_COLUMNS);
-    for (size_t i = 0; i < reply->n_queues; i++) {
-        if (tool->json)
-            json_line(&out, &reply->queues[i]->base, &answer.source);
-        else
-            columns_row(&table, queue_columns, QUEUE_COLUMNS, &reply->queues[i]->base);
-    }
-    if (!tool->json && reply->n_queues > 0) table_print(&table, &out);
-    if (!tool->json && reply->n_queues == 0) tool_say("the broker has no queues");
-    tool_say_source(tool, &answer.source);
-    status = output_flush(&out, EXIT_FINE);
-    table_deinit(&table);
-    text_deinit(&out);
+    columns_table(&listing.table, queue_columns, COUNT_OF(queue_columns));
+    for (size_t i = 0; i < reply->n_queues; i++)
+        add_line(tool, &listing, queue_columns, COUNT_OF(queue_columns), &reply->queues[i]->base, &answer.source);
+    status = end_lines(tool, &listing, "the broker has no queues", &answer.source);
     answer_free(&answer);
     return status;
 }
@@ -348,8 +374,7 @@ static int run_show(struct tool *tool, const struct args *args) {
     else if (tool->json)
         json_line(&out, &queue->base, &answer.source);
     else
-        columns_lines(&out, queue_lines, sizeof queue_lines / sizeof queue_lines[0], sizeof "in flight" - 1,
-                      &queue->base);
+        columns_lines(&out, queue_lines, COUNT_OF(queue_lines), sizeof "in flight" - 1, &queue->base);
     tool_say_source(tool, &answer.source);
     status = output_flush(&out, status);
     text_deinit(&out);
@@ -498,7 +523,7 @@ static int run_delete_group(struct tool *tool, const struct args *args) {
     int status = ask_queues(tool, &answer);
     if (status != 0) return status;
     const Tarry__QueueView *queue = queue_named(&answer, args->positional[0]);
-    const bool is_group = queue != NULL && queue->policy->filter[0] != 0;
+    const bool is_group = queue != NULL && is_group_of(queue, NULL);
     answer_free(&answer);
     if (is_group) return delete_queue(tool, args->positional[0]);
     return tool_failed(tool, TARRY_NO_SUCH_QUEUE, "there is no such group; 'tarry group list' lists those that exist");
@@ -520,15 +545,6 @@ static int run_purge(struct tool *tool, const struct args *args) {
 }
 
 /* ---- groups */
-
-/* Returns whether the queue is a group, of `topic` unless that is NULL. */
-static bool is_group_of(const Tarry__QueueView *queue, const char *topic) {
-    const char *colon = strrchr(queue->name, ':');
-    if (queue->policy->filter[0] == 0 || colon == NULL) return false;
-    if (topic == NULL) return true;
-    const size_t size = strlen(topic);
-    return (size_t)(colon - queue->name) == size && memcmp(queue->name, topic, size) == 0;
-}
 
 static const struct column group_columns[] = {
     {"GROUP", "name", NULL},           {"FILTER", "policy.filter", NULL}, {">PENDING", "pending", NULL},
@@ -556,35 +572,6 @@ static const struct column lag_columns[] = {
     {">IN FLIGHT", "in_flight", NULL}, {">DEAD", "dead", NULL},     {">CONSUMERS", "consumers", NULL},
     {"PAUSED", NULL, say_is_paused},
 };
-#define COUNT_OF(columns) (sizeof(columns) / sizeof((columns)[0]))
-
-/* Output of the commands that list groups: a table, or JSON lines. */
-struct group_lines {
-    struct table table;
-    struct text out;
-    size_t count;
-};
-
-static void add_line(const struct tool *tool, struct group_lines *lines, const struct column *columns, size_t count,
-                     const ProtobufCMessage *message, const struct tarry_source *source) {
-    lines->count++;
-    if (tool->json)
-        json_line(&lines->out, message, source);
-    else
-        columns_row(&lines->table, columns, count, message);
-}
-
-/* Prints the output and frees its memory. Returns the exit status. */
-static int end_lines(struct tool *tool, struct group_lines *lines, const char *topic,
-                     const struct tarry_source *source) {
-    if (!tool->json && lines->count > 0) table_print(&lines->table, &lines->out);
-    if (!tool->json && lines->count == 0) tool_say("%s no groups", topic != NULL ? "the queue has" : "there are");
-    tool_say_source(tool, source);
-    int status = output_flush(&lines->out, EXIT_FINE);
-    table_deinit(&lines->table);
-    text_deinit(&lines->out);
-    return status;
-}
 
 /* Asks for the queues, and checks that the topic, if it is named, exists. */
 static int ask_topic(struct tool *tool, const struct args *args, struct answer_of *out, const char **out_topic) {
@@ -596,18 +583,22 @@ static int ask_topic(struct tool *tool, const struct args *args, struct answer_o
     return tool_failed(tool, TARRY_NO_SUCH_QUEUE, "the queue does not exist; 'tarry queues' lists those that do");
 }
 
+static const char *no_groups(const char *topic) {
+    return topic != NULL ? "the queue has no groups" : "there are no groups";
+}
+
 static int run_groups(struct tool *tool, const struct args *args) {
     struct answer_of answer;
-    struct group_lines lines = {0};
+    struct listing listing = {0};
     const char *topic;
     int status = ask_topic(tool, args, &answer, &topic);
     if (status != 0) return status;
-    columns_table(&lines.table, group_columns, COUNT_OF(group_columns));
+    columns_table(&listing.table, group_columns, COUNT_OF(group_columns));
     const Tarry__QueuesReply *reply = answer.reply->queues;
     for (size_t i = 0; i < reply->n_queues; i++)
         if (is_group_of(reply->queues[i], topic))
-            add_line(tool, &lines, group_columns, COUNT_OF(group_columns), &reply->queues[i]->base, &answer.source);
-    status = end_lines(tool, &lines, topic, &answer.source);
+            add_line(tool, &listing, group_columns, COUNT_OF(group_columns), &reply->queues[i]->base, &answer.source);
+    status = end_lines(tool, &listing, no_groups(topic), &answer.source);
     answer_free(&answer);
     return status;
 }
@@ -616,7 +607,7 @@ static int run_lag(struct tool *tool, const struct args *args) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Stats question = TARRY__STATS__INIT;
     struct answer_of queues, stats;
-    struct group_lines lines = {0};
+    struct listing listing = {0};
     const char *topic;
     request.body_case = TARRY__REQUEST__BODY_STATS;
     request.stats = &question;
@@ -627,14 +618,14 @@ static int run_lag(struct tool *tool, const struct args *args) {
         answer_free(&queues);
         return status;
     }
-    columns_table(&lines.table, lag_columns, COUNT_OF(lag_columns));
+    columns_table(&listing.table, lag_columns, COUNT_OF(lag_columns));
     const Tarry__StatsReply *reply = stats.reply->stats;
     for (size_t i = 0; i < reply->n_queues; i++) {
         const Tarry__QueueView *queue = queue_named(&queues, reply->queues[i]->name);
         if (queue != NULL && is_group_of(queue, topic))
-            add_line(tool, &lines, lag_columns, COUNT_OF(lag_columns), &reply->queues[i]->base, &stats.source);
+            add_line(tool, &listing, lag_columns, COUNT_OF(lag_columns), &reply->queues[i]->base, &stats.source);
     }
-    status = end_lines(tool, &lines, topic, &stats.source);
+    status = end_lines(tool, &listing, no_groups(topic), &stats.source);
     answer_free(&stats);
     answer_free(&queues);
     return status;
