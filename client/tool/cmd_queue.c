@@ -1,6 +1,5 @@
 /* cmd_queue.c: tarry queues; tarry queue list, show, create, set, pause, resume, purge, delete; and tarry group list,
  * lag, create, delete (a group is a queue with a filter). */
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -427,7 +426,7 @@ static int take_policy(const struct args *args, struct tarry_policy *policy, uin
 }
 
 #define SECRET_WAIT_MS 2000u
-#define SECRET_LOOK_MS 50
+#define SECRET_LOOK_MS 50u
 
 /* Warns if the queue's tasks will not be pushed, although the policy has a URL. Without permission to read statistics,
  * the client prints no warning. */
@@ -442,8 +441,7 @@ static void warn_of_push(struct tool *tool, const char *queue, const struct tarr
             tool_say("nothing is pushed yet: %s: give the queue a secret (docs/WEBHOOKS.md)", push->error);
         tarry_stats_free(view);
         if (is_known) return;
-        (void)poll(NULL, 0,
-                   SECRET_LOOK_MS); /* waits, because the broker uses the new policy only some time after its answer */
+        pause_ms(SECRET_LOOK_MS); /* the broker uses the new policy only some time after its answer */
     }
 }
 
