@@ -150,11 +150,18 @@ static int note_progress(const struct job *job) {
     return 0;
 }
 
-/* Adds the next tasks of the file to the commit. Returns their number; 0: the file ends here. */
+/* Reads the next task of the file. Returns false at the end of the file, and if the line is damaged. A line without a
+ * time is damaged, too: the space must follow the id, so the next line's id is not read as the time. */
+static bool next_task(const struct job *job, uint64_t *id, uint64_t *due_ms) {
+    return fscanf(job->file, "%" SCNu64 "%*1[ ]%" SCNu64, id, due_ms) == 2;
+}
+
+/* Adds the next tasks of the file to the commit. Returns their number; if it is below BATCH_OPS, the file ends
+ * here or the next line is damaged. */
 static size_t take_batch(struct job *job, tarry_commit *commit) {
     size_t count = 0;
     uint64_t id, due_ms;
-    while (count < BATCH_OPS && fscanf(job->file, "%" SCNu64 " %" SCNu64, &id, &due_ms) == 2) {
+    while (count < BATCH_OPS && next_task(job, &id, &due_ms)) {
         const struct tarry_ref ref = {.id = id};
         if (job->cancels)
             tarry_commit_cancel(commit, &ref, false);
@@ -217,18 +224,20 @@ static int send_changes(struct tool *tool, struct job *job) {
     if (tarry_commit_new(tool->client, false, &commit) != TARRY_OK) tool_out_of_memory();
     progress_start(&progress, job->cancels ? "cancelled" : "moved");
     signals_graceful();
-    while (status == 0 && !signals_ended() && take_batch(job, commit) > 0) {
-        status = send_batch(tool, job, commit, &progress);
+    for (size_t count = BATCH_OPS; status == 0 && count == BATCH_OPS && !signals_ended();) {
+        count = take_batch(job, commit);
+        if (count > 0) status = send_batch(tool, job, commit, &progress);
         tarry_commit_clear(commit);
     }
     progress_end(&progress);
     tarry_commit_free(commit);
     say_done(tool, job);
     if (status == 0 && job->done < job->tasks && !signals_ended()) {
-        tool_say("%s, line %" PRIu64
-                 ": expected a task's id and a time in ms; restore the file, or delete it and select "
-                 "again",
-                 job->path, job->done + FIRST_TASK_LINE);
+        const char *remedy =
+            job->cancels ? "restore the file, or delete it and select again"
+                         : "restore the file; a new job would shift a second time the tasks that this job has shifted";
+        tool_say("%s, line %" PRIu64 ": expected a task's id and a time in ms; %s", job->path,
+                 job->done + FIRST_TASK_LINE, remedy);
         return EXIT_USAGE;
     }
     if (job->done < job->tasks) {
@@ -256,7 +265,7 @@ static int job_open(struct job *job) {
     if (at != NULL) fclose(at);
     uint64_t id, due_ms;
     for (uint64_t i = 0; i < job->done; i++)
-        if (fscanf(job->file, "%" SCNu64 " %" SCNu64, &id, &due_ms) != 2) {
+        if (!next_task(job, &id, &due_ms)) {
             tool_say("%s: the file has fewer tasks than %s says", job->path, job->at_path);
             return EXIT_USAGE;
         }

@@ -130,12 +130,16 @@ class Select(Case):
         self.broker.ok("select", "shift", "q", "--by", "1h", "--job", job)
         with open(job, encoding="ascii") as file:
             lines = file.read().splitlines(keepends=True)
-        with open(job, "w", encoding="ascii") as file:
-            file.write("".join([*lines[:3], "x" + lines[3], *lines[4:]]))
-        os.unlink(job + ".at")
-        answer = self.broker.tarry("select", "resume", job)
-        self.assertEqual(answer.status, 2, answer)
-        self.assertIn(f"{job}, line 4: expected a task's id and a time in ms", answer.err)
+        due = self.due()
+        for damaged in ("x" + lines[3], lines[3].split()[0] + "\n"):
+            with open(job, "w", encoding="ascii") as file:
+                file.write("".join([*lines[:3], damaged, *lines[4:]]))
+            os.unlink(job + ".at")
+            answer = self.broker.tarry("select", "resume", job)
+            self.assertEqual(answer.status, 2, answer)
+            self.assertIn(f"{job}, line 4: expected a task's id and a time in ms", answer.err)
+            self.assertNotIn("select again", answer.err)  # a new job would shift the tasks a second time
+            self.assertEqual(self.due(), due)
 
     def test_bad_input_changes_nothing(self):
         self.fill(3)
