@@ -345,7 +345,7 @@ static uint64_t target_ms(const struct selection *selection, const struct tarry_
 static void take_example(const struct tool *tool, struct selection *selection, const struct tarry_view *task) {
     char due[RFC3339_TEXT_SIZE], moved[RFC3339_TEXT_SIZE];
     struct text *out = &selection->examples;
-    if (selection->count > EXAMPLES_MAX) return;
+    if (!selection->dry_run || selection->count > EXAMPLES_MAX) return;
     if (tool->json) {
         out_begin(out, '{');
         out_id(out, "id", task->id);
