@@ -96,6 +96,14 @@ static int fill_view(struct arena *arena, const Tarry__TaskView *from, bool with
 
 /* ---- get */
 
+/* Copies the options, and writes them into `wire`. */
+static int take_wish(const tarry_client *client, struct tarry_call *out, const struct tarry_call *given,
+                     Tarry__Request *wire, char out_message[TARRY_MESSAGE_SIZE]) {
+    int rv = OPTIONS_TAKE(*out, given);
+    if (rv == TARRY_OK) rv = call_wish(client, wire, out);
+    return rv == TARRY_OK ? rv : message_say(out_message, rv);
+}
+
 int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_content, const struct tarry_call *given,
               struct tarry_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
     struct tarry_call options;
@@ -104,9 +112,8 @@ int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_conte
     Tarry__Ref task;
     if (client == NULL || out_view == NULL || ref_to_proto(ref, true, &task) != TARRY_OK)
         return message_say(out_message, TARRY_E_ARGUMENT);
-    int rv = OPTIONS_TAKE(options, given);
-    if (rv == TARRY_OK) rv = call_wish(client, &wire, &options);
-    if (rv != TARRY_OK) return message_say(out_message, rv);
+    int rv = take_wish(client, &options, given, &wire, out_message);
+    if (rv != TARRY_OK) return rv;
     get.task = &task;
     get.with_content = with_content;
     wire.body_case = TARRY__REQUEST__BODY_GET;
@@ -267,14 +274,6 @@ struct queues_box {
     struct tarry_queues_view view; /* must be first: see tarry_queues_free */
     struct arena arena;
 };
-
-/* Copies the options, and writes them into `wire`. */
-static int take_wish(const tarry_client *client, struct tarry_call *out, const struct tarry_call *given,
-                     Tarry__Request *wire, char out_message[TARRY_MESSAGE_SIZE]) {
-    int rv = OPTIONS_TAKE(*out, given);
-    if (rv == TARRY_OK) rv = call_wish(client, wire, out);
-    return rv == TARRY_OK ? rv : message_say(out_message, rv);
-}
 
 int tarry_queues(tarry_client *client, const struct tarry_call *given, struct tarry_queues_view **out_view,
                  char out_message[TARRY_MESSAGE_SIZE]) {
@@ -644,8 +643,8 @@ struct calendar_box {
     struct arena arena;
 };
 
-static int fill(struct arena *arena, const Tarry__CalendarReply *from, const struct tarry_calendar_options *options,
-                struct tarry_calendar_view *out) {
+static int fill_calendar(struct arena *arena, const Tarry__CalendarReply *from,
+                         const struct tarry_calendar_options *options, struct tarry_calendar_view *out) {
     struct tarry_calendar_queue *queues = arena_alloc(arena, (from->n_queues + 1) * sizeof(*queues));
     const struct tarry_calendar_queue **listed = arena_alloc(arena, (from->n_queues + 1) * sizeof(*listed));
     if (queues == NULL || listed == NULL) return TARRY_E_NOMEM;
@@ -670,8 +669,8 @@ static int fill(struct arena *arena, const Tarry__CalendarReply *from, const str
     return TARRY_OK;
 }
 
-static int take(const tarry_client *client, const struct tarry_calendar_options *given,
-                struct tarry_calendar_options *out, Tarry__Request *wire) {
+static int take_calendar(const tarry_client *client, const struct tarry_calendar_options *given,
+                         struct tarry_calendar_options *out, Tarry__Request *wire) {
     int rv = OPTIONS_CALL_TAKE(*out, given);
     return rv != TARRY_OK ? rv : call_wish(client, wire, &out->call);
 }
@@ -682,7 +681,7 @@ int tarry_calendar(tarry_client *client, const struct tarry_calendar_options *gi
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Calendar body = TARRY__CALENDAR__INIT;
     if (client == NULL || given == NULL || out_view == NULL) return message_say(out_message, TARRY_E_ARGUMENT);
-    int rv = take(client, given, &options, &wire);
+    int rv = take_calendar(client, given, &options, &wire);
     if (rv != TARRY_OK) return message_say(out_message, rv);
     if (options.queue != NULL) body.queue = (char *)options.queue;
     body.from_ms = options.from_ms;
@@ -701,7 +700,7 @@ int tarry_calendar(tarry_client *client, const struct tarry_calendar_options *gi
     rv = box == NULL ? TARRY_E_NOMEM
          : call.reply->body_case != TARRY__REPLY__BODY_CALENDAR
              ? TARRY_E_PROTOCOL
-             : fill(&call.arena, call.reply->calendar, &options, &box->view);
+             : fill_calendar(&call.arena, call.reply->calendar, &options, &box->view);
     if (rv == TARRY_OK) {
         box->view.source = source_of(call.reply);
         call_keep(&call, &box->arena);
