@@ -389,22 +389,6 @@ static int run_change(struct tool *tool, const struct args *args) {
     return status;
 }
 
-/* Parses "k=v" into attributes; the names are in copies that the caller frees. */
-static int take_attributes(const struct args *args, struct tarry_recur_options *set,
-                           struct tarry_attribute attributes[ATTRIBUTES_MAX]) {
-    if (args->many_count > ATTRIBUTES_MAX)
-        return tool_usage(args, "more than %d attributes: give fewer --attr", ATTRIBUTES_MAX);
-    set->attributes = attributes;
-    for (size_t i = 0; i < args->many_count; i++) {
-        const char *text = args->many[i].value, *equals = strchr(text, '=');
-        if (equals == NULL || equals == text) return tool_usage(args, "--attr: '%s' is not name=value", text);
-        char *name = tool_strdup(text);
-        name[equals - text] = 0;
-        attributes[set->attribute_count++] = (struct tarry_attribute){name, equals + 1};
-    }
-    return 0;
-}
-
 /* Copies the options whose value is one of a list of words. `words`: the allowed words, separated by a comma and a
  * space. */
 static int take_words(const struct args *args, struct tarry_recur_options *set) {
@@ -456,11 +440,11 @@ static int take_set(const struct args *args, struct tarry_recur_options *set) {
 }
 
 static int run_set(struct tool *tool, const struct args *args) {
-    struct tarry_recur_options set = {0};
     struct tarry_attribute attributes[ATTRIBUTES_MAX] = {0};
+    struct tarry_recur_options set = {.attributes = attributes};
     struct tarry_result result = {.message = ""};
     int status = take_set(args, &set);
-    if (status == 0) status = take_attributes(args, &set, attributes);
+    if (status == 0) status = option_attributes(args, attributes, &set.attribute_count);
     if (status == 0) status = tool_connect(tool);
     if (status == 0) {
         tarry_recur_set(tool->client, &set, &result);

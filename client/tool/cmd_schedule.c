@@ -478,22 +478,6 @@ static int take_body(const struct args *args, struct tarry_schedule_options *sch
     return 0;
 }
 
-/* Parses "k=v" into attributes; the names are in copies that the caller frees. */
-static int take_attributes(const struct args *args, struct tarry_schedule_options *schedule,
-                           struct tarry_attribute attributes[ATTRIBUTES_MAX]) {
-    if (args->many_count > ATTRIBUTES_MAX)
-        return tool_usage(args, "more than %d attributes: give fewer --attr", ATTRIBUTES_MAX);
-    schedule->attributes = attributes;
-    for (size_t i = 0; i < args->many_count; i++) {
-        const char *text = args->many[i].value, *equals = strchr(text, '=');
-        if (equals == NULL || equals == text) return tool_usage(args, "--attr: '%s' is not name=value", text);
-        char *name = tool_strdup(text);
-        name[equals - text] = 0;
-        attributes[schedule->attribute_count++] = (struct tarry_attribute){name, equals + 1};
-    }
-    return 0;
-}
-
 static int take_conflict(const struct args *args, struct tarry_schedule_options *schedule) {
     static const char *const names[] = {"reject", "replace", "earlier", "later"}; /* enum tarry_on_conflict */
     const char *text = args_get(args, "on-conflict");
@@ -552,8 +536,8 @@ static int run(struct tool *tool, const struct args *args) {
     const char *path = args_get(args, "from");
     if (path != NULL) return run_from(tool, args, path);
     struct tarry_own_policy own = {0};
-    struct tarry_schedule_options schedule = {.own = &own};
     struct tarry_attribute attributes[ATTRIBUTES_MAX] = {0};
+    struct tarry_schedule_options schedule = {.own = &own, .attributes = attributes};
     struct text file = {0};
     uint64_t priority = 0;
     int status = args->positional_count == 1 ? 0 : tool_usage(args, "missing queue: give QUEUE, or --from FILE");
@@ -568,7 +552,7 @@ static int run(struct tool *tool, const struct args *args) {
     if (status == 0) status = option_duration_positive(args, "expires", &schedule.expires_ms);
     if (status == 0) status = take_own(args, &own);
     if (status == 0) status = take_conflict(args, &schedule);
-    if (status == 0) status = take_attributes(args, &schedule, attributes);
+    if (status == 0) status = option_attributes(args, attributes, &schedule.attribute_count);
     if (status == 0) status = take_body(args, &schedule, &file);
     if (status == 0) {
         schedule.queue = args->positional[0];

@@ -444,11 +444,8 @@ static int take_options(const struct args *args, struct selection *selection) {
     if (status == 0) status = option_time(args, "due-to", &list->due_to_ms);
     if (status == 0 && args_has(args, "due-to") && list->due_to_ms == 0)
         status = tool_usage(args, "--due-to: T must be later than 1970-01-01T00:00:00Z");
-    for (size_t i = 0; status == 0 && i < args->many_count; i++) {
-        const char *equals = strchr(args->many[i].value, '=');
-        if (equals == NULL || equals == args->many[i].value)
-            status = tool_usage(args, "--attr: '%s' is not name=value", args->many[i].value);
-    }
+    for (size_t i = 0; status == 0 && i < args->many_count; i++)
+        if (option_attribute(args, args->many[i].value) == NULL) status = EXIT_USAGE;
     if (status == 0 && !selection->cancels) status = take_shift(args, selection);
     if (status == 0 && selection->dry_run == args_has(args, "job"))
         status = tool_usage(args, "give either --job FILE or --dry-run");

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "alloc.h"
 #include "check.h"
 #include "json_map.h"
 #include "json_out.h"
@@ -364,6 +365,26 @@ int option_states(const struct args *args, uint32_t *out_states) {
         at += size + 1;
     }
     *out_states = states;
+    return 0;
+}
+
+const char *option_attribute(const struct args *args, const char *text) {
+    const char *equals = strchr(text, '=');
+    if (equals != NULL && equals != text) return equals;
+    (void)tool_usage(args, "--attr: '%s' is not name=value", text);
+    return NULL;
+}
+
+int option_attributes(const struct args *args, struct tarry_attribute out[ATTRIBUTES_MAX], size_t *out_count) {
+    if (args->many_count > ATTRIBUTES_MAX)
+        return tool_usage(args, "more than %d attributes: give fewer --attr", ATTRIBUTES_MAX);
+    for (size_t i = 0; i < args->many_count; i++) {
+        const char *text = args->many[i].value, *equals = option_attribute(args, text);
+        if (equals == NULL) return EXIT_USAGE;
+        char *name = tool_strdup(text);
+        name[equals - text] = 0;
+        out[(*out_count)++] = (struct tarry_attribute){name, equals + 1};
+    }
     return 0;
 }
 

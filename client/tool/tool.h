@@ -10,6 +10,7 @@
 #include "args.h"
 #include "say.h"
 #include "tarry.h"
+#include "tarry_limits.h"
 #include "text.h"
 
 #define TIMEOUT_DEFAULT_MS 10000u
@@ -88,6 +89,10 @@ int option_states(const struct args *args, uint32_t *out_states);
 /* Parses the options about the freshness of answers (OPTIONS_FRESH) into tool->fresh. Must be called before
  * tool_connect. */
 int option_fresh(struct tool *tool, const struct args *args);
+/* Returns the place of the = in a value of --attr, name=value; NULL after an error message (EXIT_USAGE). */
+const char *option_attribute(const struct args *args, const char *text);
+/* Parses --attr, which may be repeated. The caller frees the names, also after an error; the values are in `args`. */
+int option_attributes(const struct args *args, struct tarry_attribute out[ATTRIBUTES_MAX], size_t *out_count);
 /* Parses a time: RFC 3339, Unix milliseconds, +DUR from now, or a day in this time zone (tomorrow 09:00, 2026-12-01).
  */
 int option_time(const struct args *args, const char *name, uint64_t *out_ms);
