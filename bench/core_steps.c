@@ -216,8 +216,8 @@ static void begin(void) {
 static void load(void) {
     for (int i = 0; i < 4 * QUEUES; i += OPS) schedule(NULL, 0, 0);
     for (unsigned i = 0; i < QUEUES; i += SUBSCRIBED) subscribe(NULL, i, 3 * SUBSCRIBED);
-    for (int i = 0; i < 2000; i++)
-        tick(); /* each queue delivers a task that is up to 2 s late, and its consumer has no credit after that */
+    /* Each queue delivers a task that is up to 2 s late, and its consumer has no credit after that. */
+    for (int i = 0; i < 2000; i++) tick();
     for (int i = 0; i < 2 * QUEUES; i += OPS) schedule(NULL, 0, 0);
     for (int i = 0; i < OVERLAY; i += OPS) schedule(i % 2 ? NULL : "q7", 86400000, 86400000);
     for (int i = 0; i < READY; i += OPS) schedule("big", 0, 0);
@@ -231,9 +231,8 @@ static void ask_list(void) {
     request.list = &list;
     struct core_event event = {.kind = CORE_REQUEST,
                                .request = {.ticket = 1, .message = &request, .list.through = DUE_END}};
-    while (!look(CALL_LIST, &event))
-        schedule(NULL, 3600000, 86400000); /* the list needs several steps; a schedule between them shows that other
-                                              requests are handled meanwhile */
+    /* The list needs several steps; a schedule between them shows that other requests are handled meanwhile. */
+    while (!look(CALL_LIST, &event)) schedule(NULL, 3600000, 86400000);
     step(CALL_LIST, &event);
     if (effects.replies.items[0].reply->list->n_tasks == 0) exit(2);
     pack();

@@ -58,8 +58,8 @@ MEASURED static Tarry__Request *measured_unpack(const uint8_t *packed, size_t si
 }
 
 MEASURED static void measured_schedule(struct core_event *event) {
-    static const struct want
-        nothing[1]; /* no rows are needed, because all keys are new and the key filter shows that */
+    /* No rows are needed, because all keys are new and the key filter shows that. */
+    static const struct want nothing[1];
     struct want *wants = NULL;
     event->request.facts.want_count = core_wants(core, event, &wants_arena, NULL, &wants);
     event->request.facts.wants = event->request.facts.want_count > 0 ? wants : nothing;

@@ -98,8 +98,8 @@ static void *produce(void *argument) {
         if (each_tick > 0 && count > each_tick) count = each_tick;
         schedule(producer, i, count);
         i += count;
-        if (run->mode == ORDERS && i > behind)
-            pay(producer, i - 1 - behind); /* cancels the task of a paid order, whose schedule has been answered */
+        /* Cancels the task of a paid order, whose schedule has been answered. */
+        if (run->mode == ORDERS && i > behind) pay(producer, i - 1 - behind);
         settle(producer, run->window - 1);
         if (each_tick == 0 || i / each_tick == ticks) continue;
         ticks = i / each_tick;

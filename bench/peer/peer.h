@@ -47,8 +47,8 @@ struct peer_protocol {
     void (*prepare)(struct peer_link *link);
     /* Appends a request, which gets one answer. */
     void (*schedule)(struct peer_link *link, const struct peer_task *tasks, size_t count);
-    void (*cancel)(struct peer_link *link,
-                   const struct peer_task *task); /* cancels a task; NULL: the system cannot do that */
+    /* Cancels a task; NULL: the system cannot do that. */
+    void (*cancel)(struct peer_link *link, const struct peer_task *task);
     /* Takes a successful answer; returns false if it is incomplete. */
     bool (*answer)(struct peer_link *link);
     /* Acks the last claimed tasks, durably, claims tasks that are due by now, and reports them to the ledger; waits

@@ -142,8 +142,8 @@ static void schedule(struct peer_link *link, const struct peer_task *tasks, size
 
 /* Reads a row of id and payload. */
 static void take_row(struct peer_link *link, struct ledger *ledger, const uint8_t *body, size_t size) {
-    const size_t id_at = 2 + 4, id_size = PEER_ID_SIZE + 4,
-                 payload_at = id_at + id_size + 4; /* PostgreSQL prints uuids with 4 hyphens */
+    /* PostgreSQL prints uuids with 4 hyphens. */
+    const size_t id_at = 2 + 4, id_size = PEER_ID_SIZE + 4, payload_at = id_at + id_size + 4;
     if (size != payload_at + PEER_PAYLOAD_SIZE || link->claimed_count == ROWS_NUMBER)
         bench_die("postgresql: a row of %zu bytes", size);
     char *id = link->claimed[link->claimed_count++];

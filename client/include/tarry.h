@@ -401,8 +401,8 @@ TARRY_API TARRY_MUST_USE int tarry_ping(tarry_client *client, const struct tarry
 struct tarry_own_policy {
     uint32_t max_attempts; /* failed attempts before the task becomes a dead letter, at most 10,000 */
     uint64_t backoff_ms;   /* delay after the first nack, at most 30 days */
-    uint64_t
-        lease_ms; /* lease duration, 10 ms to 24 hours; a consumer that asks for a lease duration gets that instead */
+    /* Lease duration, 10 ms to 24 hours; a consumer that asks for a lease duration gets that instead. */
+    uint64_t lease_ms;
     uint64_t reserved[3]; /* for later versions; must be 0 */
 };
 

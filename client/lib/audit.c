@@ -23,8 +23,8 @@
 
 struct tarry_audit {
     tarry_client *client;
-    struct tarry_audit_options
-        options; /* options of the program, except the task, which the audit copies to its own field `task` */
+    /* Options of the program, except the task, which the audit copies to its own field `task`. */
+    struct tarry_audit_options options;
     bool has_task;
     struct tarry_ref task;   /* the task of the program's options; `queue` and `key` are the audit's own copies */
     struct queue_map queues; /* names of the queues that the frames refer to by number */
@@ -295,8 +295,8 @@ static int take_page(tarry_audit *audit, const Tarry__AuditReply *page) {
     if (rv != TARRY_OK) return rv;
     if (audit->end == 0) audit->end = page->durable;
     audit->is_at_end = page->end;
-    if (page->n_frames > 0 || !page->end)
-        audit->ask_ms = 0; /* the broker has more frames, so request the next page without a pause */
+    /* If the broker has more frames, requests the next page without a pause. */
+    if (page->n_frames > 0 || !page->end) audit->ask_ms = 0;
     view->log_start = page->log_start;
     view->durable = page->durable;
     view->segments_read += page->segments_read;

@@ -89,8 +89,8 @@ void call_keep(struct call *call, struct arena *arena) {
 /* ---- read requests as packed messages of tarry.proto */
 
 struct answer_box {
-    struct tarry_answer
-        answer; /* must be the first member, because tarry_answer_free converts its address to a struct answer_box */
+    /* Must be the first member, because tarry_answer_free converts its address to a struct answer_box. */
+    struct tarry_answer answer;
     uint8_t bytes[];
 };
 

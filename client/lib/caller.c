@@ -63,8 +63,8 @@ bool caller_may_read(tarry_client *client) {
 void caller_take_back(tarry_client *client) {
     struct ws_client *connection = &client->link.connection;
     if (!connection->is_lent) return;
-    if (!ws_client_take_back(connection))
-        link_stalled(client); /* the engine will close this connection and open another */
+    /* If this fails, the engine will close this connection and open another. */
+    if (!ws_client_take_back(connection)) link_stalled(client);
     engine_kick(client);
 }
 
@@ -76,8 +76,8 @@ bool caller_is_gone(const tarry_client *client, uint64_t now) {
 static void lend(tarry_client *client, uint64_t now) {
     if (client->link.connection.is_lent) return;
     ws_client_lend(&client->link.connection);
-    if (client->engine_until_ms > now + LENT_MS)
-        engine_kick(client); /* the engine must take the borrowed connection back after LENT_MS */
+    /* The engine must take the borrowed connection back after LENT_MS. */
+    if (client->engine_until_ms > now + LENT_MS) engine_kick(client);
 }
 
 /* Waits until the connection has something to read, or until the engine's next deadline, or for POLL_MAX_MS. Releases

@@ -339,13 +339,13 @@ void event_note(tarry_client *client, enum tarry_event_kind kind, const char *ur
     __attribute__((format(printf, 4, 5)));
 /* Adds a log event with the last result of this address, unless the last such event had the same text. */
 void event_note_address(tarry_client *client, struct address *address);
-void events_tell(
-    tarry_client *client); /* passes the waiting events to the program's callback; releases the lock meanwhile */
+/* Passes the waiting events to the program's callback; releases the lock meanwhile. */
+void events_tell(tarry_client *client);
 
 /* ---- commit.c: functions for once.c. No lock. */
 tarry_client *commit_client(const tarry_commit *commit);
-const struct tarry_commit_id *
-commit_name(const tarry_commit *commit); /* returns the commit's name; NULL: it has none */
+/* Returns the commit's name; NULL: it has none. */
+const struct tarry_commit_id *commit_name(const tarry_commit *commit);
 void commit_set_name(tarry_commit *commit, const struct tarry_commit_id *id);
 /* Stores the results of the commit, and takes ownership of `results`. */
 void commit_take_results(tarry_commit *commit, struct tarry_result *results, size_t count);

@@ -42,9 +42,8 @@ void tarry_commit_clear(tarry_commit *commit) {
         request_destroy(commit->request);
     } else {
         pthread_mutex_lock(&commit->client->lock);
-        if (commit->is_named)
-            ledger_close(&commit->client->ledger,
-                         &commit->name); /* a commit that is freed will never be sent, so its sequence is free again */
+        /* A commit that is freed will never be sent, so its sequence is free again. */
+        if (commit->is_named) ledger_close(&commit->client->ledger, &commit->name);
         if (commit->request != NULL) request_free(commit->client, commit->request);
         pthread_mutex_unlock(&commit->client->lock);
     }

@@ -92,9 +92,8 @@ static void opened(tarry_client *client) {
     struct link *link = &client->link;
     link->trying = false;
     link->up = true;
-    if (link->opened != link->address)
-        queue_forget_refusals(
-            client); /* the new connection is to another broker, so the former broker's BUSY refusals no longer count */
+    /* If the new connection is to another broker, the former broker's BUSY refusals no longer count. */
+    if (link->opened != link->address) queue_forget_refusals(client);
     link->opened = link->address;
     present(link)->denied = false;
     event_note(client, TARRY_CONNECTED, present(link)->place.url, "connected");

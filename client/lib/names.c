@@ -71,8 +71,8 @@ void names_add(struct names *names, uint32_t name) {
 void names_remove(struct names *names, uint32_t name) {
     size_t hole = names->capacity > 0 ? place_of(names, name) : 0;
     if (names->capacity == 0 || names->items[hole].name == 0) {
-        assert(names->lost >
-               0); /* if the table has no entry, names_add found no memory for it and counted it in names->lost */
+        /* If the table has no entry, names_add found no memory for it and counted it in names->lost. */
+        assert(names->lost > 0);
         names->lost--;
         return;
     }

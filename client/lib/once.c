@@ -202,8 +202,8 @@ int tarry_ask(tarry_client *client, const struct tarry_result *unknown, const st
     if (inquiry.results != NULL && unknown->index < inquiry.count) {
         result = inquiry.results[unknown->index];
     } else {
-        if (inquiry.results != NULL)
-            rv = TARRY_E_PROTOCOL; /* the broker's reply has too few results for the operation at unknown->index */
+        /* A reply with results has too few of them for the operation at unknown->index. */
+        if (inquiry.results != NULL) rv = TARRY_E_PROTOCOL;
         result_failed(rv, inquiry.message[0] != 0 && inquiry.results == NULL ? inquiry.message : NULL, &result);
     }
     free(inquiry.results);

@@ -6,8 +6,8 @@
 /* A thread that waits for the result of its blocking call. */
 struct waiter {
     struct gate *gate; /* the struct gate on which the calling thread waits; gate_open wakes it */
-    bool
-        reads; /* true: the thread reads its reply from the connection itself (caller.c), and does not wait on `gate` */
+    /* True: the thread reads its reply from the connection itself (caller.c), and does not wait on `gate`. */
+    bool reads;
     atomic_bool is_done;
     struct tarry_result result;
 };

@@ -189,8 +189,8 @@ void queue_admit_part(tarry_client *client, struct request *part, struct request
     part->last_order = of->last_order;
     part->refused = of->refused;
     count_in(client, part);
-    if (part->of_rank[SETTLES] >
-        0) { /* A caller that waits for the original request's settlements must also wait for those in `part` */
+    /* A caller that waits for the original request's settlements must also wait for those in `part`. */
+    if (part->of_rank[SETTLES] > 0) {
         part->settling = of->settling;
         list_insert(&client->settling, AMONG_SETTLING, of->links[AMONG_SETTLING].previous, part);
     }
@@ -421,8 +421,8 @@ void queue_rest(tarry_client *client, struct request *request, bool busy, uint64
     for (int rank = 0; rank < COMMIT_RANKS && !busy; rank++)
         if (client->commits[rank].retry_at_ms < queue->retry_at_ms)
             client->commits[rank].retry_at_ms = queue->retry_at_ms;
-    if (busy && request->sequence != 0)
-        stay_whole(client, request); /* the commit may have been executed, so it cannot be divided */
+    /* A commit with a sequence may have been executed, so it cannot be divided. */
+    if (busy && request->sequence != 0) stay_whole(client, request);
     if (busy) part(client);
 }
 

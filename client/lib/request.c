@@ -100,8 +100,8 @@ struct request *request_divide(tarry_client *client, struct request *request,
         request_free(client, part);
         return NULL;
     }
-    size_t kept = 0, from = 0,
-           to = 0; /* kept: number of operations that stay in `request`; from, to: offsets in its body */
+    /* kept: number of operations that stay in `request`; from, to: offsets in its body. */
+    size_t kept = 0, from = 0, to = 0;
     for (size_t i = 0; i < request->count; i++) {
         const struct op_note note = request->notes[i];
         if (is_meant(&note, argument)) {
@@ -245,9 +245,8 @@ void request_submit_call(tarry_client *client, struct request *request, bool sen
         expiry_watch(client, request, deadline_of(client, request->made_ms, request->timeout_ms));
     }
     list_append(&client->calls, IN_QUEUE, request);
-    if (!request->blocks)
-        caller_take_back(
-            client); /* no calling thread waits for this reply, so the engine must read from the connection again */
+    /* If no calling thread waits for this reply, the engine must read from the connection again. */
+    if (!request->blocks) caller_take_back(client);
     engine_submitted(client, sends);
 }
 

@@ -704,8 +704,8 @@ static int run(struct tool *tool, const struct args *args) {
     signals_graceful();
     if (args_has(args, "for")) c.until_ms = steady_ms() + for_ms;
     if (prefetch == 0) prefetch = c.command != NULL ? c.parallel : PREFETCH_DEFAULT;
-    if (c.count > 0 && c.count < prefetch)
-        prefetch = c.count; /* prefetch no more than --count tasks, because the rest would only be released again */
+    /* Prefetches no more than --count tasks, because the rest would only be released again. */
+    if (c.count > 0 && c.count < prefetch) prefetch = c.count;
     struct tarry_consumer_options subscription = {.queues = args->positional,
                                                   .queue_count = args->positional_count,
                                                   .prefetch = (uint32_t)prefetch,

@@ -68,9 +68,8 @@ const struct command command_list = {
 
 static void unknown(struct tool *tool, const Tarry__Ref *ref, const struct answer_of *answer, struct text *out) {
     char time[RFC3339_TEXT_SIZE];
-    const uint64_t since_ms =
-        answer->reply->get
-            ->known_since_ms; /* time since which the broker remembers outcomes; 0: it has not forgotten any */
+    /* Time since which the broker remembers outcomes; 0: it has not forgotten any. */
+    const uint64_t since_ms = answer->reply->get->known_since_ms;
     if (!tool->json) {
         tool_say("unknown: the task is not live, and has not ended recently%s%s", since_ms != 0 ? " since " : "",
                  since_ms != 0 ? rfc3339_format(since_ms, time) : "");

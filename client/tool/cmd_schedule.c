@@ -364,8 +364,8 @@ static int stream_run(struct tool *tool, enum verb verb, const char *path, bool 
     stream.slots = tool_alloc(sizeof *stream.slots * STREAM_LINES_MAX);
     for (size_t i = 0; i < STREAM_LINES_MAX; i++) stream.slots[i].stream = &stream;
     progress_start(&stream.progress, done[verb]);
-    if (isatty(STDIN_FILENO) == 1 && stream.input_size == 0)
-        stream.progress.shown = false; /* a person types the input at a terminal */
+    /* Shows no progress if a person types the input at a terminal. */
+    if (isatty(STDIN_FILENO) == 1 && stream.input_size == 0) stream.progress.shown = false;
     stream.quiet = stream.progress.shown && isatty(STDOUT_FILENO) == 1 && stream.input_size > 0;
     if (isatty(STDOUT_FILENO) == 1 && !stream.quiet) stream.progress.shown = false;
     status = run_stream(&stream);

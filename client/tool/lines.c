@@ -78,8 +78,8 @@ int lines_next(struct lines *lines, const char **out_line, size_t *out_size) {
         const char *feed = left > 0 ? memchr(lines->data + lines->searched, '\n', left) : NULL;
         if (feed != NULL) return hand_out(lines, (size_t)(feed - (lines->data + lines->start)), 1, out_line, out_size);
         lines->searched = lines->end;
-        if (lines->end - lines->start >
-            LINE_SIZE_MAX) { /* drops the beginning of a line that is too long, and remembers to report the line */
+        /* Drops the beginning of a line that is too long, and remembers to report the line. */
+        if (lines->end - lines->start > LINE_SIZE_MAX) {
             lines->skipping = true;
             lines->consumed += lines->end - lines->start;
             lines->start = lines->searched = lines->end = 0;

@@ -214,9 +214,8 @@ void answer_circumstances_words(struct text *out, const struct tarry_result *res
         break;
     case TARRY_UNKNOWN:
         text_add_str(out, ": the task is not live, and has not ended recently");
-        add_time(
-            out, " since ",
-            result->known_since_ms); /* time since which the broker remembers outcomes; 0: it has not forgotten any */
+        /* Time since which the broker remembers outcomes; 0: it has not forgotten any. */
+        add_time(out, " since ", result->known_since_ms);
         return;
     case TARRY_ALREADY_CANCELLED:
     case TARRY_ACKED:

@@ -164,8 +164,8 @@ void bar_add(struct text *out, double value, double max, size_t width) {
     if (share > 1) share = 1;
     if (share < 0) share = 0;
     size_t parts = (size_t)(share * (double)width * 8 + 0.5);
-    if (value > 0 && parts == 0)
-        parts = 1; /* a value above 0 gets at least the smallest part of a block, so that it is visible */
+    /* A value above 0 gets at least the smallest part of a block, so that it is visible. */
+    if (value > 0 && parts == 0) parts = 1;
     for (size_t i = 0; i < parts / 8; i++) text_add_str(out, "█");
     text_add_str(out, eighths[parts % 8]);
     size_t used = parts / 8 + (parts % 8 != 0 ? 1 : 0);

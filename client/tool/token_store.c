@@ -101,8 +101,8 @@ int token_store_open(struct token_store *store, const char *path, bool must_exis
 
 /* Writes and syncs the new file. Returns 0 or errno. */
 static int write_new(const struct token_store *store, const char *path, const char *text, size_t size) {
-    (void)unlink(
-        path); /* a killed command may have left this file; no other command uses it, because the directory is locked */
+    /* A killed command may have left this file; no other command uses it, because the directory is locked. */
+    (void)unlink(path);
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0) return errno;
     int error = 0;

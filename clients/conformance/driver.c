@@ -133,8 +133,8 @@ static json_t *call_schedule(const json_t *call) {
 }
 
 static json_t *call_schedule_many(const json_t *call) {
-    static struct attributes
-        attributes[TASKS_MAX]; /* static, because it is large; only one call of schedule_many runs at a time */
+    /* Static, because it is large; only one call of schedule_many runs at a time. */
+    static struct attributes attributes[TASKS_MAX];
     const json_t *tasks = json_object_get(call, "tasks");
     tarry_commit *commit;
     if (json_array_size(tasks) > TASKS_MAX) die("too many tasks");
@@ -385,8 +385,8 @@ int main(void) {
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &signals,
-                    NULL); /* block SIGTERM in all threads that start later; one of them waits for it */
+    /* Blocks SIGTERM in all threads that start later; one of them waits for it. */
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
     const char *timeout = getenv("TARRY_TEST_TIMEOUT_MS");
     const struct tarry_options options = {.name = "conformance",
                                           .timeout_ms =

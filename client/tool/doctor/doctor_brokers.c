@@ -220,8 +220,8 @@ static void look_at_stats(struct findings *findings, const struct node *node) {
     char message[TARRY_MESSAGE_SIZE] = "";
     uint64_t asked_ms = wall_ms();
     int code = tarry_stats(node->client, NULL, NULL, &view, message);
-    if (code == TARRY_NOT_PRIMARY)
-        return; /* the broker has become a follower; the check of its status reports that, so add no finding here */
+    /* If the broker has become a follower, the check of its status reports that, so there is no finding here. */
+    if (code == TARRY_NOT_PRIMARY) return;
     if (code != TARRY_OK) {
         finding_add(findings, FOUND_WARN, "broker", "use a token with the role read (TARRY_TOKEN_FILE)",
                     "%s: the broker does not report its statistics: %s", node->url,

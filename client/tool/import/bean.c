@@ -272,10 +272,8 @@ static int bean_scan(struct import *import) {
     struct progress progress;
     uint64_t highest = 0, seen = 0, total = 0;
     int status = highest_id(import, &highest);
-    if (status == 0)
-        status =
-            import->origin->count(import, &import->before); /* count the jobs after the highest id is known: the scan
-                                                               ends after that many jobs, and must not end early */
+    /* Counts the jobs after the highest id is known: the scan ends after that many jobs, and must not end early. */
+    if (status == 0) status = import->origin->count(import, &import->before);
     if (status != 0) return status;
     for (size_t i = 0; i < import->before.count; i++) total += import->before.numbers[i];
     progress_start(&progress, "ids checked");
@@ -319,9 +317,8 @@ static void place(struct import *import, struct import_item *item, const struct 
     item->when_ms = (uint64_t)job->pri + 1;
     if (job->state == BEAN_DELAYED) {
         item->when = TARRY_DELAY;
-        item->when_ms =
-            (job->left_s + 1) *
-            1000; /* The server rounds the delay down, so a second is added: the task must not be early (TIME-1). */
+        /* The server rounds the delay down, so a second is added: the task must not be early (TIME-1). */
+        item->when_ms = (job->left_s + 1) * 1000;
         item->priority = PRIORITY_FRESH;
     }
     snprintf(item->note, sizeof item->note, "pri=%u ttr=%u delay=%u", job->pri, job->ttr_s, job->delay_s);
@@ -464,8 +461,8 @@ static int identify(struct import *import) {
     if (!bean_name(reply.body, reply.body_size, "id", import->server, BEAN_ID_SIZE))
         return import_nonsense(import, "stats has no id: the server is not a beanstalkd, or older than 1.5", reply.line,
                                strlen(reply.line));
-    static const char ask[] =
-        "reserve-job 0\r\n"; /* job 0 never exists, so the reply shows only whether the server knows the command */
+    /* Job 0 never exists, so the reply shows only whether the server knows the command. */
+    static const char ask[] = "reserve-job 0\r\n";
     if (!server_link_send(&import->link, ask, sizeof ask - 1) || !bean_read(import, &reply)) return import_lost(import);
     bean->has_reserve_job = strcmp(reply.line, "NOT_FOUND") == 0;
     return 0;

@@ -84,8 +84,8 @@ bool bean_job_parse(const char *yaml, size_t size, struct bean_job *out) {
     out->pri = (uint32_t)pri;
     out->ttr_s = ttr_s > 0 ? (uint32_t)ttr_s : 1;
     out->delay_s = (uint32_t)delay_s;
-    out->left_s =
-        0; /* beanstalkd may report a negative remaining delay when the delay has just ended; it counts as 0 */
+    /* beanstalkd may report a negative remaining delay when the delay has just ended; it counts as 0. */
+    out->left_s = 0;
     (void)bean_number(yaml, size, "time-left", INT64_MAX / 1000 - 1000, &out->left_s);
     return true;
 }

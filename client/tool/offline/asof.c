@@ -356,9 +356,8 @@ static uint32_t row_states(uint32_t wanted) {
     uint32_t states = 0;
     if (wanted == 0) wanted = STATE_PENDING | STATE_READY | STATE_IN_FLIGHT;
     if (wanted & (STATE_PENDING | STATE_READY)) states |= 1u << ROW_WAITING;
-    if (wanted & (STATE_IN_FLIGHT | STATE_PENDING))
-        states |= 1u << ROW_LEASED; /* leased rows, too: a lease that was recorded before the due time leaves the task
-                                       pending until then */
+    /* Selects leased rows, too: a lease that was recorded before the due time leaves the task pending until then. */
+    if (wanted & (STATE_IN_FLIGHT | STATE_PENDING)) states |= 1u << ROW_LEASED;
     if (wanted & STATE_DEAD) states |= 1u << ROW_BURIED;
     return states;
 }
@@ -558,8 +557,8 @@ static int asof_into(struct asof *asof, const char *directory, struct text *out)
     if (status == 0) status = asof_find(asof, target.index, true);
     if (status == 0) status = complete(&target);
     if (status == 0) {
-        index_close(
-            asof->moment.index); /* syncs the last writes before the file that marks NEWDIR as unfinished is deleted */
+        /* Syncs the last writes before the file that marks NEWDIR as unfinished is deleted. */
+        index_close(asof->moment.index);
         asof->moment.index = NULL;
         status = give_identity(&target);
     }

@@ -319,8 +319,8 @@ static int sync_folder(struct restore *r, const char *path, const char *name, co
 }
 
 static int delete_file(struct restore *r, const char *path, const char *name, const struct stat *status) {
-    if (strcmp(name, BACKUP_PARTIAL_NAME) == 0)
-        return 0; /* the mark of an unfinished directory (mark_path) is deleted last */
+    /* The mark of an unfinished directory (mark_path) is deleted last. */
+    if (strcmp(name, BACKUP_PARTIAL_NAME) == 0) return 0;
     int result = S_ISDIR(status->st_mode) ? rmdir(path) : unlink(path);
     return result == 0 ? 0 : failed(r, "delete", path, errno);
 }
@@ -410,8 +410,8 @@ static int put_in_place(struct restore *r) {
     if (result != 0) return result;
     int error = disk_posix.sync_directory(NULL, r->staging);
     if (error != 0) return failed(r, "sync", r->staging, error);
-    error = disk_posix.rename(NULL, r->staging,
-                              r->target); /* rename replaces a missing or empty directory; otherwise it fails */
+    /* The rename replaces a missing or empty directory; otherwise it fails. */
+    error = disk_posix.rename(NULL, r->staging, r->target);
     if (error != 0) return failed(r, "put the restored directory in place as", r->target, error);
     error = disk_posix.sync_directory(NULL, parent);
     return error != 0 ? failed(r, "sync", parent, error) : remove_mark(r, r->target);

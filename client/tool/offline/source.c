@@ -81,8 +81,8 @@ static void mark_follower(struct source *source) {
 struct source_question {
     uint64_t from_ms;
     uint64_t to_ms; /* end of the time range, exclusive; 0: no end */
-    struct tarry_ref
-        task; /* the only task of interest: the source may omit changes of other tasks; without id and key: all tasks */
+    /* The only task of interest: the source may omit changes of other tasks; without id and key: all tasks. */
+    struct tarry_ref task;
 };
 
 /* ---- a directory */

@@ -262,8 +262,8 @@ static bool add_ask(struct asking *asking, const struct ask *ask) {
 static void begin(struct asking *asking, struct dry *dry, size_t count) {
     *asking = (struct asking){.dry = dry};
     arena_init(&asking->arena, SIZE_MAX);
-    asking->ops =
-        tool_alloc(2 * count * sizeof(Tarry__Op *)); /* two operations for each queue: its policy and its pause */
+    /* Two operations for each queue: its policy and its pause. */
+    asking->ops = tool_alloc(2 * count * sizeof(Tarry__Op *));
     asking->lives = tool_alloc(2 * count * sizeof(struct life *));
 }
 
@@ -663,8 +663,8 @@ static void begin_frame(struct dry *dry, const struct entry *entry) {
     end_frame(dry);
     dry->before = dry->next;
     dry->next = moment_of(header);
-    if (entry_kind(entry) ==
-        ENTRY_START) { /* before this frame the broker did not run, so the virtual clock stood still */
+    /* Before the frame of a start the broker did not run, so the virtual clock stood still. */
+    if (entry_kind(entry) == ENTRY_START) {
         release_consumers(dry);
         dry->before = dry->next;
         set_clock(dry, header->steady_ns);

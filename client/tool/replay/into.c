@@ -402,8 +402,8 @@ static void add_settlement(struct into *in, const struct op *op, uint64_t id, st
 /* Settles the task's lease at the target. Takes ownership of the reason in `op`. */
 static void settle(struct into *in, struct image *image, struct op *op) {
     struct tarry_token token;
-    if (!image->leased)
-        lease(in, image); /* the task was leased before --from-position, so the target has not leased it yet */
+    /* A task that was leased before --from-position is not leased on the target yet. */
+    if (!image->leased) lease(in, image);
     image->leased = false;
     bool is_here = holder_wait(&in->holder, image, &token);
     if (!is_here && signals_ended()) in->stopped = true;
@@ -760,8 +760,8 @@ int replay_into(struct tool *tool, const struct replay_options *options, struct 
     content_init(&in->content);
     signals_graceful();
     status = scan(store, &filter, take_record, in);
-    if (status == 1 && store->message[0] == 0)
-        status = 0; /* take_record stopped the scan, and has already reported the reason */
+    /* If take_record stopped the scan, it has already reported the reason. */
+    if (status == 1 && store->message[0] == 0) status = 0;
     sender_end_frame(&in->sender);
     sender_settle(&in->sender);
     if (options->settle) settle_again(in);
