@@ -42,10 +42,10 @@
  * synced. A damaged or missing file, a file from before a reboot, and a disk error all mean that the process is
  * absent. That is enough, because presence is only a hint. Thread-safety: one owner. */
 
-#define FILE_PRESENCE_PATH_SIZE (COORDINATOR_URL_SIZE_MAX + 8)
+#define FILE_PATH_SIZE (COORDINATOR_URL_SIZE_MAX + 8)
 
 struct file_presence {
-    char path[FILE_PRESENCE_PATH_SIZE];            /* path of the coordinator's file */
+    char path[FILE_PATH_SIZE];                     /* path of the coordinator's file */
     uint32_t lasts_ms;                             /* lifetime of a declaration that is not renewed */
     uint64_t again_ms;                             /* time of the next renewal; 0: nothing is declared */
     struct presence declared;                      /* the declared presence; valid if again_ms is not 0 */
@@ -62,13 +62,13 @@ enum file_presence_news {
 #define UNTIL_DIGITS 20
 #define TEXT_SIZE (UNTIL_DIGITS + 1 + COORDINATOR_PRESENCE_SIZE_MAX + 1 + 1) /* "until text\n" */
 #define LASTS_MAX_MS 600000 /* maximum lifetime of a presence; a longer one was written before a reboot */
-#define NAMED_PATH_SIZE (FILE_PRESENCE_PATH_SIZE + 32)
+#define NAMED_PATH_SIZE (FILE_PATH_SIZE + 32)
 
 static void set_path(const struct file_presence *self, const char *name, char out[NAMED_PATH_SIZE]) {
     snprintf(out, NAMED_PATH_SIZE, "%s.%s", self->path, name);
 }
 
-/* Initializes the presence. `path` is the coordinator's file, shorter than FILE_PRESENCE_PATH_SIZE; it is copied. */
+/* Initializes the presence. `path` is the coordinator's file, shorter than FILE_PATH_SIZE; it is copied. */
 static void file_presence_init(struct file_presence *self, const char *path, uint32_t lasts_ms) {
     *self = (struct file_presence){.lasts_ms = lasts_ms};
     snprintf(self->path, sizeof self->path, "%s", path);
@@ -149,7 +149,6 @@ static bool file_presence_look(struct file_presence *self) {
 
 /* ---- the file */
 
-#define FILE_PATH_SIZE (COORDINATOR_URL_SIZE_MAX + 8)
 #define FILE_LOCK_TRY_MS 2
 
 struct file {
