@@ -114,7 +114,7 @@ void decide_release(struct decision *d, const Tarry__Release *release) {
 static void decide_requeue(struct decision *d, const struct known *known) {
     struct known holder;
     const struct task_key key = row_key(&known->row);
-    if (key.size && draft_find_key(d->draft, &key, &holder) && holder.row.state != ROW_BURIED) {
+    if (draft_find_live(d->draft, &key, &holder)) {
         ahead_see(d->draft, &holder);
         describe(d->result, &holder.row, d->effects->arena);
         refuse_op(d, TARRY__CODE__EXISTS, TARRY__OUTCOME__LIVE, "a live task has this key now");

@@ -34,7 +34,7 @@ static void add_share(struct decision *d, const struct queue *group, const struc
     row_set_own(&row, task->max_attempts, task->backoff_ms, task->lease_ms);
     struct task_key key = task_key_of(group->number, task->key, task->key_size);
     struct known holder;
-    if (key.size && draft_find_key(d->draft, &key, &holder) && holder.row.state != ROW_BURIED) {
+    if (draft_find_live(d->draft, &key, &holder)) {
         key = (struct task_key){0};
         row.key_size = 0;
     }
@@ -123,7 +123,7 @@ static void find_by_key(struct decision *d, const struct queue *topic, const Tar
     TAILQ_FOREACH(group, &topic->groups, of_topic) {
         struct known known;
         const struct task_key key = task_key_of(group->number, (const char *)ref->key.data, ref->key.len);
-        if (!draft_find_key(d->draft, &key, &known) || known.row.state == ROW_BURIED) continue;
+        if (!draft_find_live(d->draft, &key, &known)) continue;
         enum resolved how = resolve_id(d, known.row.id, &known);
         if (how == RESOLVED_LIVE) add_found(out, &known, how);
     }
@@ -248,7 +248,7 @@ bool shares_hold_key(struct decision *d, const Tarry__Schedule *schedule) {
     TAILQ_FOREACH(group, &d->queue->groups, of_topic) {
         struct known known;
         const struct task_key key = task_key_of(group->number, (const char *)schedule->key.data, schedule->key.len);
-        if (!draft_find_key(d->draft, &key, &known) || known.row.state == ROW_BURIED) continue;
+        if (!draft_find_live(d->draft, &key, &known)) continue;
         if (resolve_id(d, known.row.id, &known) != RESOLVED_LIVE) continue;
         tarry__op_result__init(d->result);
         describe(d->result, &known.row, d->effects->arena);

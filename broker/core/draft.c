@@ -184,6 +184,10 @@ bool draft_find_key(struct draft *draft, const struct task_key *key, struct know
     return find_key(draft, key, LIVE_FIRST, out);
 }
 
+bool draft_find_live(struct draft *draft, const struct task_key *key, struct known *out) {
+    return key->size && draft_find_key(draft, key, out) && out->row.state != ROW_BURIED;
+}
+
 bool draft_find_dead(struct draft *draft, const struct task_key *key, struct known *out) {
     return find_key(draft, key, DEAD_ONLY, out);
 }

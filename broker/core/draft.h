@@ -60,6 +60,8 @@ void draft_init_for(struct draft *draft, struct core *core, struct arena *arena,
 bool draft_find(struct draft *draft, uint64_t id, struct known *out);
 /* Finds the live task with this key; if there is none, the dead one that died last. */
 bool draft_find_key(struct draft *draft, const struct task_key *key, struct known *out);
+/* Finds the live task with this key. Returns false also for an empty key. */
+bool draft_find_live(struct draft *draft, const struct task_key *key, struct known *out);
 /* Finds the dead task with this key that died last, even if a live task has the same key. */
 bool draft_find_dead(struct draft *draft, const struct task_key *key, struct known *out);
 /* Finds the task with this key that ended in this draft. */

@@ -60,8 +60,7 @@ static bool job_concerns(struct draft *draft, const struct job *job, const struc
 static bool requeue(struct draft *draft, const struct known *known) {
     struct known holder;
     const struct task_key key = row_key(&known->row);
-    bool taken = key.size && draft_find_key(draft, &key, &holder) && holder.row.state != ROW_BURIED;
-    if (taken) return false;
+    if (draft_find_live(draft, &key, &holder)) return false;
     struct row row;
     row_revive(draft->core, &known->row, &row);
     draft_put(draft, TARRY__CAUSE__CAUSE_REQUEUED, known, &row);

@@ -107,18 +107,14 @@ static const struct core_content *occurrence_content(const struct step *step, ui
     return content;
 }
 
-static bool has_live(const struct step *step, const struct task_key *key) {
-    struct known holder;
-    return draft_find_key(step->draft, key, &holder) && !holder.ended && holder.row.state != ROW_BURIED;
-}
-
 /* Returns whether a live task of the queue, or a live share in one of its groups, has the key. */
 static bool is_key_live(const struct step *step, const struct task_key *key) {
     const struct queue *topic = queue_at(step->core, step->queue), *group = NULL;
-    if (has_live(step, key)) return true;
+    struct known holder;
+    if (draft_find_live(step->draft, key, &holder)) return true;
     TAILQ_FOREACH(group, &topic->groups, of_topic) {
         const struct task_key share = task_key_of(group->number, key->data, key->size);
-        if (has_live(step, &share)) return true;
+        if (draft_find_live(step->draft, &share, &holder)) return true;
     }
     return false;
 }

@@ -483,8 +483,8 @@ struct core {
     bool closed;       /* the log ends with a StopPut and a seal frame */
     bool hurry;        /* the last step left work that must be done at once */
     bool leases_ahead; /* the draft that is being applied contains leases ahead of time (ahead.c) */
-    /* true: since the last deliver(), a task became ready, or a line finished moving its far tasks within the horizon
-     * to `near`. */
+    /* true: since the last deliver(), a task became ready; or a line finished moving its far tasks within the horizon
+     * to `near`; or the list `far` of a line that has ready or early tasks became empty. */
     bool ready_anew;
     bool full;      /* the last step started no deliveries, because too much data is being sent (core_event.full) */
     bool sealed;    /* the last frame of the log is a seal frame */
