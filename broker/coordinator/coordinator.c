@@ -119,8 +119,8 @@ static bool is_believed(struct coordinator *coordinator, const char *name, uint6
     const char *doubt = find_doubt(seen, version, trait);
     bool is_late =
         version != 0 && version < seen->version && (trait->birth == seen->trait.birth || seen->trait.birth == 0);
-    seen->is_other =
-        doubt != NULL && !is_late; /* a version of the same history may be older, because a server can lag */
+    /* A version of the same history may be older, because a server can lag. */
+    seen->is_other = doubt != NULL && !is_late;
     if (doubt != NULL) {
         coordinator_refuse(reason, doubt, name, version, seen->version); // NOLINT(clang-diagnostic-format-nonliteral)
         return false;

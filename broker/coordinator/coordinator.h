@@ -118,8 +118,8 @@ struct coordinator_options {
     /* "user:password" of an etcd user, or for ZooKeeper's digest scheme; NULL: none. coordinator_open copies all
      * strings. */
     const char *credentials;
-    const char
-        *ca; /* etcds:// only: PEM file of the CAs that have signed the servers' certificates; NULL: the host's own */
+    /* etcds:// only: PEM file of the CAs that have signed the servers' certificates; NULL: the host's own. */
+    const char *ca;
     const char *certificate; /* etcds:// only: PEM file, for servers that ask for one; NULL: none */
     const char *key;         /* PEM file of the certificate's private key */
     /* Called when the session's state has changed. May be NULL. */

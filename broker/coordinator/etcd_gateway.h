@@ -27,8 +27,8 @@ struct gateway {
 /* Runs one HTTP request at a time, and can be used again. Initialize it with zeros; the owner then sets the callbacks
  * `over` and `line`. */
 struct exchange {
-    void (*over)(struct exchange *exchange,
-                 enum exchange_end end);     /* called at the end of the request; may begin the next one */
+    /* Called at the end of the request; may begin the next one. */
+    void (*over)(struct exchange *exchange, enum exchange_end end);
     void (*line)(struct exchange *exchange); /* called for each line of an endless answer (a watch), with the line in
                                                 `answer`; NULL: collect the answer */
     CURL *easy;                              /* libcurl's handle of the running request; NULL: none is running */

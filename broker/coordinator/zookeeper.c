@@ -360,9 +360,8 @@ static void land_presence(struct flight *flight) {
     }
     coordinator_stood(zookeeper->coordinator, is_declared ? declared->made.text : NULL);
     declared->is_asked = false;
-    declared->again_ms =
-        is_done ? 0 : coordinator_now_ms() + COORDINATOR_TURN_MS; /* tries again soon after a failure: the base does not
-                                                                     exist yet, or there is no connection */
+    /* Try again soon after a failure: the base does not exist yet, or there is no connection. */
+    declared->again_ms = is_done ? 0 : coordinator_now_ms() + COORDINATOR_TURN_MS;
     flight_free(flight);
 }
 
@@ -756,8 +755,8 @@ static void look_at_state(struct zookeeper *zookeeper) {
     int state = zookeeper->handle == NULL ? 0 : zoo_state(zookeeper->handle);
     uint64_t now_ms = coordinator_now_ms();
     bool was_connected = zookeeper->is_connected;
-    bool is_lost_between = atomic_exchange(&zookeeper->was_lost, false) &&
-                           was_connected; /* report the loss now; the next turn reports the new state */
+    /* Report the loss now; the next turn reports the new state. */
+    bool is_lost_between = atomic_exchange(&zookeeper->was_lost, false) && was_connected;
     zookeeper->is_connected = state == ZOO_CONNECTED_STATE && atomic_load(&zookeeper->is_up) && !is_lost_between;
     if (was_connected && !zookeeper->is_connected) zookeeper->lost_ms = now_ms;
     bool is_lost = state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE ||

@@ -365,8 +365,8 @@ static void depart(struct core *core, struct session *session, struct core_effec
     draft_init_for(&departure.back, core, effects->arena, session, 16);
     gather(core, session, &departure, effects);
     uint64_t position = 0;
-    for (uint32_t i = 0; i < departure.count;
-         i++) { /* copy the keys, because a task may change before its message is made */
+    for (uint32_t i = 0; i < departure.count; i++) {
+        /* Copy the keys, because a task may change before its message is made. */
         struct row *row = &departure.tasks[i].row;
         must_own(effects->arena, row);
         if (row->lease_position > position) position = row->lease_position;

@@ -67,8 +67,8 @@ static struct demand demand_of(const struct core *core, const struct core_reques
         switch (op_target(op)) {
         case NAMES_NEW_TASK:
             demand.schedules++;
-            need_task(&demand.need, op->schedule->key.len,
-                      op->schedule->serial.len); /* only a Schedule creates a task */
+            /* Only a Schedule creates a task. */
+            need_task(&demand.need, op->schedule->key.len, op->schedule->serial.len);
             break;
         case NAMES_TASK:
         case NAMES_DEAD_TASK:
@@ -236,10 +236,9 @@ static void decide_one(struct decision *d, const struct core_request *request, s
     d->result = result;
     if (content && content->problem) { /* proto/check.h found the operation malformed when it was received */
         refuse_op(d, content->code, TARRY__OUTCOME__NONE, content->problem);
-    } else if (op->op_case == TARRY__OP__OP_QUEUE_DELETE &&
-               request->message->commit->n_ops !=
-                   1) { /* the tasks of the queue were read before this commit. Another operation of the commit could
-                           change them, so a deletion must be alone */
+    } else if (op->op_case == TARRY__OP__OP_QUEUE_DELETE && request->message->commit->n_ops != 1) {
+        /* The tasks of the queue were read before this commit. Another operation of the commit could change them, so a
+         * deletion must be alone. */
         refuse_op(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE,
                   "a commit that deletes a queue must not have other operations");
     } else if (may_touch(d, op_id(op))) {
@@ -298,8 +297,8 @@ static void decide_commit(struct core *core, const struct core_request *request,
         draft_init(&draft, core, effects->arena, NULL, 0);
         draft_by_request(&draft, request);
     }
-    reply->abandoned =
-        commit->ask; /* ONCE-1: store that the sequence is abandoned, so that a retry with it gets the same reply */
+    /* ONCE-1: store that the sequence is abandoned, so that a retry with it gets the same reply. */
+    reply->abandoned = commit->ask;
     size_t room = commit_reply_room(reply);
     uint8_t *end = (uint8_t *)must_have(effects->arena, room) + room;
     const uint8_t *packed = commit_reply_pack(reply, end);

@@ -284,8 +284,8 @@ static void start(struct core *core, const struct core_event *event, struct core
     draft_commit(&draft, NULL, effects);
     overdue_start(core, &since, effects);
     core->claim_over_ms = steady_ms(core) + CLAIM_AFTER_START_MS;
-    wheel_arm(&core->wheels[ROW_STEADY], &core->claim.wheel, steady_ms(core),
-              0); /* leases of bound sessions are returned first */
+    /* Leases of bound sessions are returned first. */
+    wheel_arm(&core->wheels[ROW_STEADY], &core->claim.wheel, steady_ms(core), 0);
     for (uint32_t place = 1; place < core->tally.next_queue; place++) gate_reset(core, &core->queues[place]);
     near_check_all(core);
 }

@@ -245,10 +245,10 @@ struct core_request {                 /* REQUEST */
             struct due through;
         } list; /* List: the rows that were read for the request */
         struct {
-            const struct core_content
-                *contents; /* one content per operation, in order; its size is 0 if the operation is not a schedule */
-            const struct core_past
-                *past; /* with redact operations: one element per operation, in order; otherwise NULL */
+            /* One content per operation, in order; its size is 0 if the operation is not a schedule. */
+            const struct core_content *contents;
+            /* With redact operations: one element per operation, in order; otherwise NULL. */
+            const struct core_past *past;
         } commit;
         uint64_t resumed; /* Subscribe: the session to resume, whose secret was checked; 0: a new session */
         const struct core_calendar *calendar;
@@ -346,8 +346,8 @@ struct core_reply { /* a reply; may be sent once the log is durable up to `after
     const Tarry__Reply *reply; /* the reply, if neither `commit` nor `repeat_position` is set */
     const uint8_t *commit;     /* the reply: a packed CommitReply with code OK */
     size_t commit_size;
-    uint64_t
-        repeat_position; /* position of the frame that contains the reply to repeat (a retry, ONCE-1); 0: no repeat */
+    /* Position of the frame that contains the reply to repeat (a retry, ONCE-1); 0: no repeat. */
+    uint64_t repeat_position;
     uint64_t repeat_producer;
     uint64_t repeat_sequence;
     const struct row *content; /* GET with_content: the shell adds this row's content to reply->get->task; NULL: none */
@@ -437,8 +437,8 @@ void core_effects_reset(struct core_effects *effects);
  * caller repeats the call until it returns 0. */
 struct core_filter {
     bool (*may_exist)(const void *keys, uint64_t key_hash);
-    void (*prefetch)(const void *keys,
-                     uint64_t key_hash); /* announces a later call of may_exist; NULL: no announcement is needed */
+    /* Announces a later call of may_exist; NULL: no announcement is needed. */
+    void (*prefetch)(const void *keys, uint64_t key_hash);
     const void *keys;
 };
 #define WANTS_NO_MEMORY SIZE_MAX /* result of core_wants: `arena` is exhausted */

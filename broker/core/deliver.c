@@ -111,8 +111,8 @@ static uint32_t deliver_batch(struct core *core, struct queue *queue, struct ses
     if (!session_is_mover(session->id)) gate_use(core, queue, batch.count);
     /* near_update_serving is called once for the whole batch, instead of once per lease. */
     if (gate_limits(queue)) near_update_serving(core, queue);
-    for (uint32_t i = 0; i < batch.count;
-         i++) { /* copy the keys, because a task may change before its message is made */
+    for (uint32_t i = 0; i < batch.count; i++) {
+        /* Copy the keys, because a task may change before its message is made. */
         struct row *row = &batch.tasks[i].row;
         must_own(effects->arena, row);
     }

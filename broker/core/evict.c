@@ -126,8 +126,8 @@ static void evict_next(struct core *core, struct line_state *line) {
     if (!due_before(line->horizon, row_due(&task->row))) return;
     near_unplace(core, task);
     if (task->dirty) {
-        near_place_waiting(core,
-                           task); /* the place becomes PLACE_FAR; the task is removed when the index has absorbed it */
+        /* The place becomes PLACE_FAR; the task is removed when the index has absorbed it. */
+        near_place_waiting(core, task);
     } else {
         task_free(core, task);
     }

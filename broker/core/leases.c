@@ -128,9 +128,8 @@ void lease_extend(struct core *core, struct task *task) {
     assert(task->place == PLACE_LEASED && task->row.state == ROW_LEASED);
     struct session *session = session_find(core, task->row.session);
     assert(session && session->lease_count);
-    if (task->resend)
-        session_resent(core, session,
-                       task); /* a session that extends the lease has got the task, so it need not be delivered again */
+    /* A session that extends the lease has got the task, so it need not be delivered again. */
+    if (task->resend) session_resent(core, session, task);
     wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
     arm(core, task);
 }

@@ -254,8 +254,8 @@ static Tarry__ListReply *make_page(struct core *core, struct list_scan *scan, st
             set_cursor(list, (struct due){candidate->due.due_ms, candidate->due.id - 1}, arena);
             return list;
         }
-        bool is_twice =
-            i > 0 && compare_candidates(candidate - 1, candidate) == 0; /* the task changed and was offered twice */
+        /* True if the task changed and was offered twice. */
+        bool is_twice = i > 0 && compare_candidates(candidate - 1, candidate) == 0;
         const struct row *row = is_twice ? NULL : still(core, scan, candidate);
         if (row) list->tasks[list->n_tasks++] = query_view(core, row, arena);
     }

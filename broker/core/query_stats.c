@@ -43,8 +43,8 @@ static uint64_t deliverable_ms(const struct row *row) {
  * it, so the count is marked as a lower bound. */
 static void count_ready(struct core *core, struct queue *queue, struct queue_look *look) {
     const struct queue_tally *tally = &core->tally.queues[queue_place(queue->number)];
-    look->is_lower_bound =
-        core->following; /* a follower's count is a lower bound, because only the leader's timers make tasks ready */
+    /* A follower's count is a lower bound, because only the leader's timers make tasks ready. */
+    look->is_lower_bound = core->following;
     for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
         if (!tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT]) continue;
         struct line_state *line = &queue->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];

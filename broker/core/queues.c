@@ -232,8 +232,8 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
     core->overdue_queues -= (uint32_t)(queue->is_counted && overdue_is_set(&queue->policy));
     const bool is_other_rate = !gate_rates_equal(&queue->policy, put->policy);
     take_policy(core, queue, put);
-    memmove(queue->creator, put->creator,
-            strlen(put->creator) + 1); /* memmove, because the source may be the queue's own buffer */
+    /* memmove, because the source may be the queue's own buffer. */
+    memmove(queue->creator, put->creator, strlen(put->creator) + 1);
     queue->is_counted = !put->deleted;
     queue->deleted = put->deleted;
     queue->forgets = put->deleted && put->forgets;

@@ -563,9 +563,9 @@ static void pause_or_resume(struct decision *d, struct step *step, bool pauses) 
     step->state->paused = pauses;
     if (changes && pauses) {
         struct known known;
-        if (step->recur->task &&
-            !find_next_task(step, &known)) { /* the task was cancelled, or it was moved and delivered. So this
-                                                occurrence is settled now, and is not created again after a resume */
+        if (step->recur->task && !find_next_task(step, &known)) {
+            /* The task was cancelled, or it was moved and delivered. So this occurrence is settled now, and is not
+             * created again after a resume. */
             settle_first(step, step->state->next_ms, true);
             if (step->state->next_ms) step->state->last_ms = step->state->next_ms;
         }

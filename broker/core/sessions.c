@@ -330,8 +330,8 @@ struct giving {
     bool all_seen;
     bool keep_seen; /* true: tasks that the consumer may have seen (`all_seen`) stay leased */
     Tarry__Cause why;
-    Tarry__SessionEnd__Cause
-        end; /* reason for the session's end, recorded in the last frame; NOT_SAID: the session continues */
+    /* Reason for the session's end, recorded in the last frame; NOT_SAID: the session continues. */
+    Tarry__SessionEnd__Cause end;
     uint32_t records_max;             /* stop after this number of records, without recording an end; 0: no limit */
     const struct core_request *asked; /* the request that causes this; NULL: none */
 };

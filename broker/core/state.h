@@ -220,8 +220,8 @@ TAILQ_HEAD(wish_list, wish);
  * record in the log. */
 struct awaited {
     struct wish_list wishes; /* sessions' waits for this queue; if the list is empty, this entry is unused */
-    uint32_t
-        by_name_next; /* index + 1 of the next entry with the same hash; in an unused entry, of the next unused one */
+    /* Index + 1 of the next entry with the same hash; in an unused entry, of the next unused one. */
+    uint32_t by_name_next;
     char name[QUEUE_NAME_SIZE_MAX + 1];
 };
 
@@ -321,8 +321,8 @@ struct session {
     uint32_t prefetch;
     uint32_t batch_max;
     uint64_t lease_ms; /* lease time of the session; 0: the queue's lease time */
-    char client[CLIENT_NAME_SIZE_MAX +
-                1]; /* name of the client, for the log; empty: unknown (session from before a restart) */
+    /* Name of the client, for the log; empty: unknown (session from before a restart). */
+    char client[CLIENT_NAME_SIZE_MAX + 1];
     char peer[PEER_SIZE_MAX + 1];
     char principal[PRINCIPAL_SIZE_MAX + 1]; /* owner of the session; valid only if is_owned */
     bool is_owned; /* false: the session is from before a restart and was not resumed, so its owner is unknown */
@@ -333,9 +333,9 @@ struct session {
     struct task_list due[PRIORITY_COUNT]; /* tasks leased ahead of time and due; each list is sorted by (due, id) */
     uint32_t due_mask;                    /* if bit `priority` is set, due[priority] is not empty */
     uint32_t ahead_count;                 /* number of tasks in `ahead` and `due` */
-    struct pause
-        ahead_pause;   /* during this pause, no task is leased ahead of time to the session, because credit was short */
-    struct timer look; /* timer, armed while the session must be visited again later */
+    /* During this pause, no task is leased ahead of time to the session, because credit was short. */
+    struct pause ahead_pause;
+    struct timer look;    /* timer, armed while the session must be visited again later */
     uint32_t lease_count; /* number of leases, including the tasks in `ahead` and `due` */
     bool takes;           /* true: the session's subscriptions are in queue->takers of its queues */
     bool sending;
@@ -346,8 +346,8 @@ struct session {
     bool sending_again; /* the delivery that is being sent repeats leases; if it is never sent, its tasks stay leased */
     bool gone; /* the connection has ended; the session ends once the result of the present delivery is known */
     uint32_t resend_count; /* number of leases to deliver again */
-    uint32_t
-        returned; /* number of leases returned until now, while a session from before a restart ends in several steps */
+    /* Number of leases returned until now, while a session from before a restart ends in several steps. */
+    uint32_t returned;
     /* The session has credit for new tasks and waits in the lists of its queues; not up to date while `changed` is
      * true. */
     bool willing;

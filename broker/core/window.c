@@ -228,8 +228,8 @@ void near_loaded(struct core *core, const struct core_loaded *loaded) {
         return; /* the queue was deleted meanwhile, and another queue took its place */
     struct line_state *line = &queue->lines[loaded->line.base][loaded->line.priority];
     assert(line->loading);
-    bool is_stale =
-        due_before(line->horizon, line->load_after); /* an eviction moved the horizon back, so rows are missing */
+    /* True if an eviction moved the horizon back, so that rows are missing. */
+    bool is_stale = due_before(line->horizon, line->load_after);
     if (!line->settling) {
         line->settling = true;
         line->sure = line->horizon;

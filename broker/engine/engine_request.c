@@ -99,9 +99,8 @@ static bool reads_on(struct engine_request *engine_request, struct core *core) {
 enum engine_request_need engine_request_next(struct engine_request *engine_request, struct core *core,
                                              const struct core_filter *filter) {
     if (engine_request->refusal.code != TARRY__CODE__OK) return ENGINE_REQUEST_REFUSED;
-    bool asks_room =
-        engine_request->schedules &&
-        !engine_request->room_asked; /* F-4: before anything is read, new tasks are refused if the disk is full */
+    /* F-4: before anything is read, new tasks are refused if the disk is full. */
+    bool asks_room = engine_request->schedules && !engine_request->room_asked;
     engine_request->room_asked = asks_room;
     if (asks_room) {
         engine_request->room =

@@ -86,8 +86,8 @@ struct recovery_plan {
     int error;
     struct recovery_index index;
     struct log_recovery log;
-    uint64_t
-        durable_min; /* the log was durable up to this position in an earlier run; set by a caller that has stored it */
+    /* The log was durable up to this position in an earlier run; set by a caller that has stored it. */
+    uint64_t durable_min;
     uint64_t replayed;
     uint64_t replay_to;
     struct instant last; /* latest logical time of log and index (TIME-2) */

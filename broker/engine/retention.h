@@ -26,8 +26,8 @@
 
 struct retention_policy {
     uint64_t log_size; /* maximum total size of the log's files */
-    uint64_t
-        log_age_ms; /* maximum age of a segment's last frame; above this age or log_size, the oldest segment is due */
+    /* Maximum age of a segment's last frame; above this age or log_size, the oldest segment is due. */
+    uint64_t log_age_ms;
 };
 
 enum retention_effect {

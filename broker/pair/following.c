@@ -138,9 +138,9 @@ static void following_fetch(struct pair *pair, uint64_t leader_start, struct pai
         return;
     }
     pair->role = PAIR_ENDED;
-    if (pair->by_operator &&
-        pair->hard_state.in_sync) { /* in_sync must be false on disk before the snapshot is fetched: if the snapshot
-                                       never arrives, a later PAIR_ASSERT would rely on a wrong in_sync */
+    if (pair->by_operator && pair->hard_state.in_sync) {
+        /* in_sync must be false on disk before the snapshot is fetched: if the snapshot never arrives, a later
+         * PAIR_ASSERT would rely on a wrong in_sync. */
         pair->hard_state.in_sync = false;
         pair_write_state(pair, out);
     }

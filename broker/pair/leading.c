@@ -180,8 +180,8 @@ void leading_record(struct pair *pair, bool is_newer, struct pair_effects *out) 
     } else if (is_newer) { /* the compare-and-set that was under way has succeeded, or cannot succeed any more */
         leading_changed(pair, out);
     } else {
-        change(pair, pair->change,
-               out); /* R5: an unchanged record does not prove that the compare-and-set failed, so repeat it */
+        /* R5: an unchanged record does not prove that the compare-and-set failed, so repeat it. */
+        change(pair, pair->change, out);
     }
 }
 

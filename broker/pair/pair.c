@@ -120,8 +120,8 @@ static bool remember(struct pair *pair, uint32_t epoch) {
 static void record_read(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
     pair->reading = false;
     if (pair->role == PAIR_ENDED) return;
-    if (event->outcome == PAIR_UNKNOWN ||
-        event->version < pair->version) { /* R4: the version is older than that of a record which this node has seen */
+    if (event->outcome == PAIR_UNKNOWN || event->version < pair->version) {
+        /* The result is unknown, or the version is older than that of a record which this node has seen (R4). */
         pair_read(pair, out);
         return;
     }

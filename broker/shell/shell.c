@@ -726,8 +726,8 @@ void shell_start_threads(struct shell *shell) {
                                                           follower may not have applied the whole log */
     shell->inbox.indexed = index_position(shell->index);
     shell->inbox.follow_to = core_position(shell->core);
-    node_recovered(&shell->node, shell->log,
-                   shell->index); /* call this before any thread asks how far it may index or retire */
+    /* Call this before any thread asks how far it may index or retire. */
+    node_recovered(&shell->node, shell->log, shell->index);
     start_auditor(shell);
     init_releaser(shell);
     start_sync(shell);

@@ -172,9 +172,8 @@ static int make_file(struct work *work, const uint8_t header[SEGMENT_HEADER_SIZE
     int closed = disk->close(disk->context, handle);
     if (!error) error = closed;
     if (!error) error = archive_verify_at(archive, temporary, work->info.base, NULL, &at, &work->problem);
-    if (!error)
-        (void)summary_write_to(work->summary, disk,
-                               archive->directory); /* ignore errors: without a summary, only queries are slower */
+    /* Ignore errors: without a summary, only queries are slower. */
+    if (!error) (void)summary_write_to(work->summary, disk, archive->directory);
     if (!error) error = disk->rename(disk->context, temporary, path);
     if (error) {
         /* Free the disk space of the file; report only the first error. */

@@ -84,8 +84,8 @@ static struct content **find(struct content_cache *cache, uint64_t id) {
 static void drop(struct content_cache *cache, struct content **at) {
     struct content *content = *at;
     *at = content->next;
-    memset(content->bytes, 0,
-           content->size); /* overwrite the content, because a core dump must not contain redacted contents */
+    /* Overwrite the content, because a core dump must not contain redacted contents. */
+    memset(content->bytes, 0, content->size);
     slab_release(cache->slab, content, object_size(content->size));
 }
 

@@ -62,8 +62,8 @@ struct db {
     size_t pool_count;
     size_t map_size;
     void *base; /* address of the mapped file; NULL: not known yet */
-    _Atomic bool
-        grow_waits; /* true: a writer waits to grow the map. A copy, which holds map_lock for long, must release it */
+    /* true: a writer waits to grow the map. A copy, which holds map_lock for long, must release it. */
+    _Atomic bool grow_waits;
     bool read_only;
     bool has_calendar; /* true: the calendar's table exists. Only a read-only environment that an older program made
                           lacks it */

@@ -138,8 +138,8 @@ int index_open(struct index **out, const struct index_options *options, char *me
     bool is_open = false;
     if (index == NULL) goto out;
     index->options = *options;
-    index->options.directory =
-        NULL; /* the caller may free the directory's name after index_open, so no pointer to it is kept */
+    /* The caller may free the directory's name after index_open, so no pointer to it is kept. */
+    index->options.directory = NULL;
     pthread_mutex_init(&index->runs.lock, NULL);
     index->queues = calloc(QUEUE_PLACES + 1, sizeof *index->queues);
     index->tally_keys = calloc(QUEUE_PLACES + 1, sizeof *index->tally_keys);

@@ -137,8 +137,8 @@ void index_advise_low(struct index *index, const struct line *line, struct due l
 
 /* ---- looking up (any thread) */
 struct index_filter; /* an immutable snapshot of the key filters of all runs */
-struct index_filter *
-index_filter_hold(struct index *index); /* never NULL; its position is at least index_position() before the call */
+/* Returns the current filter; never NULL. Its position is at least index_position() before the call. */
+struct index_filter *index_filter_hold(struct index *index);
 /* Returns false only if no row has this key. Returns true for every key until all filters are in memory. */
 bool index_filter_may_contain(const struct index_filter *filter, uint64_t key_hash);
 /* Prefetches the cache lines that index_filter_may_contain will read. */
@@ -219,8 +219,8 @@ int index_copy_step(struct index_copy *copy, int handle, size_t size_max);
 uint64_t index_copy_size(const struct index_copy *copy);     /* returns the number of bytes to copy in all */
 uint64_t index_copy_done(const struct index_copy *copy);     /* bytes copied */
 uint64_t index_copy_position(const struct index_copy *copy); /* returns the log position of the copied index */
-void index_copy_end(
-    struct index_copy *copy); /* called by the same thread, also before the copy is complete; NULL is allowed */
+/* Ends the copy. Called by the thread that began it, also before the copy is complete; NULL is allowed. */
+void index_copy_end(struct index_copy *copy);
 /* ---- redactions (index thread): those that were not yet reported to the index as carried out */
 /* Reads the first `count_max` redactions into the arena. */
 int index_redactions(struct index *index, size_t count_max, struct arena *arena, Tarry__Redaction ***out,

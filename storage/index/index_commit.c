@@ -87,8 +87,8 @@ static int write_update(const struct batch *batch, const struct row_tables *tabl
     bool is_over = change->first_state == ROW_LEASED && !is_leased;
     if (error != 0 || !is_over) return error;
     error = db_del_at(tables->leased, &change->id, sizeof change->id);
-    return error == 1 ? 0
-                      : error; /* 1: the task was scheduled and leased within this batch, so only DB_ROWS has its row */
+    /* 1: the task was scheduled and leased within this batch, so only DB_ROWS has its row. */
+    return error == 1 ? 0 : error;
 }
 
 static int write_into(const struct batch *batch, const struct row_tables *tables) {

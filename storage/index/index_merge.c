@@ -482,8 +482,8 @@ static int garbage_body(void *argument, MDB_txn *txn) {
         uint8_t bytes[RUN_KEY_SIZE];
         run_key(bytes, number, 0, 0);
         MDB_val key = {sizeof bytes, bytes}, sealed;
-        error = db_cursor_get(cursor, &key, &sealed,
-                              MDB_SET_RANGE); /* search again, because the last delete moved the pages */
+        /* Search again, because the last delete moved the pages. */
+        error = db_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
         step->is_done = error == MDB_NOTFOUND;
         if (error != 0) break;
         if (key.mv_size != sizeof bytes)

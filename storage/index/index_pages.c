@@ -47,8 +47,8 @@ static int add(struct pages *pages, uintptr_t first, uintptr_t last) {
 /* Finds the pages of the entries from `first` to `last`, which both exist. */
 static int find_between(struct pages *pages, struct place first, struct place last) {
     for (;;) {
-        uint64_t apart = (last.page - first.page) /
-                         pages->size; /* an unsigned number: huge if `last` is before `first` in the file */
+        /* An unsigned number: huge if `last` is before `first` in the file. */
+        uint64_t apart = (last.page - first.page) / pages->size;
         if (apart <= 2 * pages_of(pages, last.id - first.id) + SLACK_PAGES) return add(pages, first.page, last.page);
         if (last.id - first.id <= 1 || pages->looks >= PAGES_LOOKS_MAX) break;
         uint64_t middle = first.id + (last.id - first.id) / 2;

@@ -371,8 +371,8 @@ struct batch {
 struct low {
     struct line line;
     struct due low;
-    uint32_t
-        next; /* next line in the list index->lows_wanted: 1 + its index in index->lows; 0: this is the last line */
+    /* Next line in the list index->lows_wanted: 1 + its index in index->lows; 0: this is the last line. */
+    uint32_t next;
     bool is_listed; /* true: the line is in index->lows_wanted */
     bool is_wanted; /* true: the line needs a sweep, which may start when the index's position reaches not_before */
     uint64_t not_before; /* log position */

@@ -198,8 +198,8 @@ static int apply_fresh(struct index *index) {
             int error = apply_fresh_range(index, number, from, next);
             if (error != 0) return error;
         } else if (row != UINT64_MAX) {
-            next = row >>
-                   RANGE_SHIFT << RANGE_SHIFT; /* skip to the next range, because a range without rows has no record */
+            /* Skip to the next range, because a range without rows has no record. */
+            next = row >> RANGE_SHIFT << RANGE_SHIFT;
         } else {
             break;
         }

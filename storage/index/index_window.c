@@ -28,8 +28,8 @@ struct rows_reader {
     MDB_txn *txn;
     MDB_cursor *rows;
     MDB_cursor *leased;
-    uint64_t
-        next_leased; /* id of the next leased task, at or above the id of the row read last; UINT64_MAX: no such task */
+    /* Id of the next leased task, at or above the id of the row read last; UINT64_MAX: no such task. */
+    uint64_t next_leased;
 };
 
 static int find_leased(struct rows_reader *reader, uint64_t id) {
@@ -187,9 +187,8 @@ static int window_give(struct index *index, MDB_txn *txn, const struct ask *ask,
     int error = read_further(index, txn, ask, read_ahead);
     if (error != 0) return error;
     const size_t end = window_end(read_ahead, ask, &through), kept = read_ahead->rows.count;
-    error =
-        read_rows(index, txn, read_ahead, read_ahead->next, end,
-                  SIZE_MAX); /* reads rows that a commit changed, and rows for which the last read-ahead had no room */
+    /* Reads rows that a commit changed, and rows for which the last read-ahead had no room. */
+    error = read_rows(index, txn, read_ahead, read_ahead->next, end, SIZE_MAX);
     if (error == 0) error = give_rows(read_ahead, end, arena, &rows);
     read_ahead->rows.count = kept;
     if (error != 0) return error;

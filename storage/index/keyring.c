@@ -98,8 +98,8 @@ static unsigned bit_of(uint64_t id, uint32_t depth) {
 }
 
 static void child_key(const uint8_t parent[crypto_kdf_KEYBYTES], unsigned bit, uint8_t out[crypto_kdf_KEYBYTES]) {
-    (void)crypto_kdf_derive_from_key(out, crypto_kdf_KEYBYTES, bit, kdf_context,
-                                     parent); /* libsodium fails here only for wrong sizes */
+    /* libsodium fails here only for wrong sizes. */
+    (void)crypto_kdf_derive_from_key(out, crypto_kdf_KEYBYTES, bit, kdf_context, parent);
 }
 
 static void way_forget(struct way *way) {
@@ -118,9 +118,8 @@ static void keys_forget(struct keyring *keyring) {
 static const uint8_t *way_down(struct way *way, const uint8_t key[crypto_kdf_KEYBYTES], uint32_t top, uint32_t bottom,
                                uint64_t id) {
     uint64_t other = id ^ way->id;
-    uint32_t depth =
-        other == 0 ? LEAF_DEPTH
-                   : (uint32_t)__builtin_clzll(other); /* number of levels that this path shares with the last path */
+    /* Number of levels that this path shares with the last path. */
+    uint32_t depth = other == 0 ? LEAF_DEPTH : (uint32_t)__builtin_clzll(other);
     if (way->top != top || depth < top) {
         depth = top;
         memcpy(way->key[depth], key, sizeof way->key[depth]);
@@ -165,8 +164,8 @@ size_t keyring_bytes(struct keyring *keyring) {
 }
 
 int keyring_apply(struct keyring *keyring, uint64_t id, void *data, size_t size) {
-    static const uint8_t
-        nonce[crypto_stream_chacha20_NONCEBYTES]; /* the nonce may be 0, because a key encrypts only one content */
+    /* The nonce may be 0, because a key encrypts only one content. */
+    static const uint8_t nonce[crypto_stream_chacha20_NONCEBYTES];
     uint8_t key[crypto_kdf_KEYBYTES];
     pthread_mutex_lock(&keyring->mutex);
     int result = key_of(keyring, id, key);

@@ -277,9 +277,8 @@ static int segment_open(struct log *log, struct segment *segment) {
         log->handles_open++;
     }
     pthread_mutex_unlock(&log->mutex);
-    if (is_open && handle >= 0)
-        (void)log->disk->close(log->disk->context,
-                               handle); /* this descriptor is not needed, because another thread has opened the file */
+    /* This descriptor is not needed, because another thread has opened the file. */
+    if (is_open && handle >= 0) (void)log->disk->close(log->disk->context, handle);
     if (is_open || handle >= 0) return 0;
     segment_drop(log, segment);
     return is_retired ? LOG_RETIRED : handle;

@@ -54,8 +54,8 @@ struct log_epoch {
 };
 /* The epochs of a log, oldest first. */
 struct log_epochs {
-    struct log_epoch
-        *items;   /* owned; the first item starts at log_start, because the first frames of its epoch may be retired */
+    /* Owned; the first item starts at log_start, because the first frames of its epoch may be retired. */
+    struct log_epoch *items;
     size_t count; /* number of epochs; 0: the log never had a frame */
     uint64_t start;
     uint64_t end;

@@ -187,8 +187,8 @@ static bool header_decode(const uint8_t in[HEADER_SIZE], uint64_t base, struct s
                             .pages = get_u64(in + 56),
                             .parts = get_u64(in + 64)};
     header_encode(out, get_u64(in + 72), again);
-    bool is_whole = memcmp(in, again, HEADER_SIZE) ==
-                    0; /* true if magic, version and checksum are right and reserved bytes are zeros */
+    /* True if magic, version and checksum are right and reserved bytes are zeros. */
+    bool is_whole = memcmp(in, again, HEADER_SIZE) == 0;
     return is_whole && out->base == base && out->end >= base && out->pages > 0 && out->pages <= PAGES_MAX &&
            out->parts <= PARTS_MAX && (out->parts == 0) == (out->end == base);
 }
@@ -377,9 +377,8 @@ int summary_like(struct summary **out, const struct disk *disk, const char *dire
     int result = open_file(&asking, directory, base);
     if (result) return result;
     result = read_head(&asking, base);
-    if (!result)
-        result = read_page(&asking, asking.said.pages - 1,
-                           page); /* reading the last page shows that the file is as long as its header says */
+    /* Reading the last page shows that the file is as long as its header says. */
+    if (!result) result = read_page(&asking, asking.said.pages - 1, page);
     if (!result) *out = summary_sized(base, PARTS_MAX, asking.said.pages);
     if (!result && !*out) result = -ENOMEM;
     close_file(&asking);

@@ -100,8 +100,8 @@ int frames_open(struct frames *frames, struct store *store) {
     if (error == -ENOENT) error = 0;
     if (error != 0) return store_damaged(store, "%s: %s", store->archive.directory, store_sentence(error));
     while (frames->base_count > 0 && frames->bases[frames->base_count - 1] >= store->recovery.start)
-        frames
-            ->base_count--; /* skip an archived segment that the log also has, because its retirement was interrupted */
+        /* Skip an archived segment that the log also has, because its retirement was interrupted. */
+        frames->base_count--;
     int entered = frames->base_count > 0 ? enter_archived(frames) : enter_log(frames);
     return entered == 0 ? 0 : STORE_REFUSED;
 }

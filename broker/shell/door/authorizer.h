@@ -67,8 +67,8 @@ struct authorizer_numbers {
 /* Reads the file of tokens. Returns 0, or 1 with an error message. */
 int authorizer_open(struct authorizer *authorizer, const struct config *config, struct lanes *lanes,
                     struct inbox *inbox, char *message, size_t size);
-void authorizer_start(struct authorizer *authorizer,
-                      struct door *door); /* Starts the authorizer's thread. The door must exist. */
+/* Starts the authorizer's thread. The door must exist. */
+void authorizer_start(struct authorizer *authorizer, struct door *door);
 void authorizer_stop(struct authorizer *authorizer);
 /* Returns whether a token or a certificate can let a client in. */
 bool authorizer_has_rows(struct authorizer *authorizer);

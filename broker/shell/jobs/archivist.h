@@ -47,8 +47,8 @@ struct archivist_needs {
     const struct datadir *dir;
     struct clock *clock;
     struct disk_space *disk_space;
-    void (*archived)(
-        void *context); /* called after each archived segment that was requested, on the archivist's thread */
+    /* Called after each archived segment that was requested, on the archivist's thread. */
+    void (*archived)(void *context);
     void *context;
 };
 

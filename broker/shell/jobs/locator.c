@@ -22,8 +22,8 @@ struct search {
     struct locator *locator;
     struct engine_request *engine_request;
     const Tarry__Redact *redact;
-    struct queue_map
-        queues; /* numbers of the queue and of deleted queues that had the same name; empty: the task is named by id */
+    /* Numbers of the queue and of deleted queues that had the same name; empty: the task is named by id. */
+    struct queue_map queues;
     struct core_past *past;
     size_t room;       /* maximum number of tasks in `past` */
     bool is_exhausted; /* the memory of the request's arena is used up */

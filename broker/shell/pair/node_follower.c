@@ -466,9 +466,8 @@ void follower_fetch(struct node *node, uint64_t end) {
     struct log_point last;
     int error = log_point(node->log, durable, &last);
     if (error != 0) fatal("log_unreadable", error);
-    bool is_the_leaders =
-        last.epoch == node->pair.hard_state.floor; /* the last frame comes from the leader, so all frames before it do
-                                                      too, and none must be moved aside */
+    /* The last frame comes from the leader, so all frames before it do too, and none must be moved aside. */
+    bool is_the_leaders = last.epoch == node->pair.hard_state.floor;
     if (durable > end && !is_the_leaders) put_aside(node, end);
     error = snapshot_want(needs->dir->path, index_erased(node->index));
     if (error != 0) fatal("snapshot_failed", error);

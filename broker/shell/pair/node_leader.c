@@ -160,8 +160,8 @@ void leader_begin(struct node *node) {
     struct log_point last;
     int error = log_point(node->log, end, &last);
     if (error != 0) fatal("log_unreadable", error);
-    assert(node->pair.epoch >
-           last.epoch); /* a node never claims an epoch that is older than its log's last frame (F-31b) */
+    /* A node never claims an epoch that is older than its log's last frame (F-31b). */
+    assert(node->pair.epoch > last.epoch);
     struct log_recovery found = {.end = end};
     error = last_shutdown(node->log, &found, &needs->run->before);
     if (error != 0) fatal("log_unreadable", error);

@@ -96,8 +96,8 @@ static const char *write_again(struct record_word *word, const struct pair_event
     struct pair_event event;
     record_client_swap(&word->record_client, read->version, &record, word->members);
     wait_for_answer(word);
-    (void)record_client_take(&word->record_client, word->pair.hard_state.recorded, &event,
-                             message); /* the result is always 0 for a compare-and-set */
+    /* The result is always 0 for a compare-and-set. */
+    (void)record_client_take(&word->record_client, word->pair.hard_state.recorded, &event, message);
     if (event.outcome == PAIR_REFUSED) return overtaken;
     if (event.outcome != PAIR_DONE) return word->record_client.call.reason;
     logfmt("record_written", "epoch=%u version=%" PRIu64 " was_version=%" PRIu64 " action=restart", record.epoch,

@@ -61,8 +61,8 @@ struct record_client {
     _Atomic uint64_t summons_heard; /* number of the other node's question; 0: none arrived */
     struct coordinator_call presence;
     struct pair_record wanted;
-    struct coordinator_record
-        record; /* the record as last read or written; a write that has not ended does not change it */
+    /* The record as last read or written; a write that has not ended does not change it. */
+    struct coordinator_record record;
     struct coordinator_record next; /* the record that is being written */
 };
 

@@ -79,8 +79,8 @@ uint64_t watchdog_feed(struct watchdog *watchdog) {
 static void watchdog_suspend(void) {
     char state[64];
     if (watchdog_us() == 0) return;
-    snprintf(state, sizeof(state), "WATCHDOG_USEC=%" PRIu64,
-             UINT64_MAX); /* an infinite timeout, so that the watchdog never fires */
+    /* An infinite timeout, so that the watchdog never fires. */
+    snprintf(state, sizeof(state), "WATCHDOG_USEC=%" PRIu64, UINT64_MAX);
     tell(state, 0);
 }
 
@@ -125,9 +125,9 @@ void stop_wait(int come, const sigset_t *signals, siginfo_t *out) {
         (void)poll(&(struct pollfd){.fd = come, .events = POLLIN}, 1, -1);
         pthread_mutex_lock(&stop_mutex);
         int number = sigtimedwait(signals, out, &now);
+        /* Other signals, such as SIGHUP of a closed terminal, do not stop the broker. */
         if (number == SIGTERM || number == SIGINT) atomic_store(&told_to_stop, true);
-        pthread_mutex_unlock(
-            &stop_mutex); /* other signals, such as SIGHUP of a closed terminal, do not stop the broker */
+        pthread_mutex_unlock(&stop_mutex);
     }
     close(come);
 }

@@ -10,8 +10,8 @@
 struct private_file {
     const char *what; /* noun for error messages: "sign key" */
     const char *path;
-    const char
-        *option; /* option that names the file, without dashes ("sign-key"); also the name of the systemd credential */
+    /* Option that names the file, without dashes ("sign-key"); also the name of the systemd credential. */
+    const char *option;
     const char *remedy; /* advice if the file does not exist: "; tarry keygen makes one" */
 };
 

@@ -26,8 +26,8 @@ void system_user_of_signal(const siginfo_t *signal, char out[SYSTEM_USER_SIZE]);
 struct run {
     char url[CONFIG_TEXT_SIZE]; /* the first URL of this broker that is reachable from the network */
     uint64_t started_ms;        /* logical Unix time of the start */
-    _Atomic uint32_t
-        epoch; /* epoch of this run. In a pair, the pair's thread writes it; it grows when this node starts to lead */
+    /* Epoch of this run. In a pair, the pair's thread writes it; it grows when this node starts to lead. */
+    _Atomic uint32_t epoch;
     Tarry__EpochPut__Before before; /* how the log ended before this start; in a pair, before this node began to lead */
     char started_by[SYSTEM_USER_SIZE];
     char stopped_by[SYSTEM_USER_SIZE]; /* user that stopped the broker; set before inbox_stop */

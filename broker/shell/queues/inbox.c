@@ -13,8 +13,8 @@ void inbox_init(struct inbox *inbox) {
 /* Appends the item. Returns whether it is the first one in the inbox. */
 static bool append(struct inbox *inbox, struct item *item) {
     item->next = NULL;
-    item_receive(item, &inbox->stall,
-                 boottime_ns()); /* stamped under the mutex, so that the times are in posting order */
+    /* Stamped under the mutex, so that the times are in posting order. */
+    item_receive(item, &inbox->stall, boottime_ns());
     bool was_empty = inbox->first == NULL;
     *inbox->last = item;
     inbox->last = &item->next;

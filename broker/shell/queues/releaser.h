@@ -22,8 +22,8 @@ struct batches;
 
 struct releaser {
     struct batches *batches;
-    void (*send)(void *sender,
-                 struct batch *batch); /* takes over one use of a batch that must be read before it is sent */
+    /* Takes over one use of a batch that must be read before it is sent. */
+    void (*send)(void *sender, struct batch *batch);
     void *sender;
     pthread_mutex_t mutex;
     struct release_gate gate;

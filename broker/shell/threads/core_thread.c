@@ -129,9 +129,8 @@ static void carry_out_at_once(struct core_thread *core_thread) {
         else
             lanes_close(needs->lanes, lane->lane, lane->session);
     }
-    for (; core_thread->stamped < effects->deliveries.count;
-         core_thread->stamped++) { /* the lanes of this step must be opened and closed (the loop above) before
-                                      lanes_turn is called */
+    for (; core_thread->stamped < effects->deliveries.count; core_thread->stamped++) {
+        /* The lanes of this step must be opened and closed (the loop above) before lanes_turn is called. */
         struct core_delivery *delivery = &effects->deliveries.items[core_thread->stamped];
         delivery->turn = lanes_turn(needs->lanes, delivery->lane);
         delivery_sender_decided(needs->delivery_sender, delivery);
