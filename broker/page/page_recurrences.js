@@ -1,7 +1,8 @@
 /* page_recurrences.js: shows when each recurrence fires next and how its last occurrence ended; has the actions, and a form to create or change
  * one (docs/RECURRING.md). The fields of the form come from /v1/openapi.json. */
 const RECURRENCES_EVERY_MS = 10000;
-const NOT_IN_FORM = ["body_base64", "json", "properties"];
+/* Members of a recurrence that the form does not show. A change sends them again as they are; a new body replaces the payload. */
+const OTHER_PAYLOADS = ["body_base64", "json"], NOT_IN_FORM = [...OTHER_PAYLOADS, "properties"];
 let recurrencesAt = 0;
 
 /* ---- the form */
@@ -24,18 +25,23 @@ const recurrenceValue = (field, view) => {
   if (field.isDuration) return view[`${field.name}_ms`] ? durationText(view[`${field.name}_ms`]) : "";
   return view[field.name] === undefined ? "" : String(view[field.name]);
 };
-const recurrenceBody = (fields, values) => Object.fromEntries(fields.filter((field) => values[field.name].trim() !== "").map((field) =>
-  [field.name, field.isAttributes ? attributesOf(values[field.name]) : field.isNumber ? Number(values[field.name]) : values[field.name]]));
+const recurrenceBody = (fields, values, view) => {
+  const shown = fields.filter((field) => values[field.name].trim() !== "").map((field) =>
+    [field.name, field.isAttributes ? attributesOf(values[field.name]) : field.isNumber ? Number(values[field.name]) : values[field.name]]);
+  const kept = NOT_IN_FORM.filter((name) => view && name in view && !(values.body.trim() && OTHER_PAYLOADS.includes(name)));
+  return Object.fromEntries([...shown, ...kept.map((name) => [name, view[name]])]);
+};
 const openRecurrence = async (queue, view, say, after) => {
   try {
-    if (view && view.body_base64) throw new Error("its payload is not text; change it with tarry recur set");
     const fields = (await readRecurrenceFields()).map((field) => ({ ...field, value: view ? recurrenceValue(field, view) : "" }));
+    const isHidden = view && OTHER_PAYLOADS.some((name) => name in view);
+    if (isHidden) fields.find((field) => field.name === "body").help = "the present payload is JSON or bytes, and is not shown; it stays if this field is empty";
     openForm({ title: view ? `Recurring task ${view.name} of ${view.queue}` : "Create a recurring task", yes: view ? "Replace it" : "Create",
       fields: [{ name: "of_queue", label: "Queue", value: view ? view.queue : queue, list: "find-queues", fixed: Boolean(view) },
         { name: "its_name", label: "Name", value: view ? view.name : "", fixed: Boolean(view), help: "one of cron, every and rrule says when it fires" }, ...fields],
       send: async (values) => {
         if (!values.of_queue || !values.its_name) return { ok: false, text: "The recurring task needs a queue and a name." };
-        const answer = await call(`/v1/queues/${segment(values.of_queue)}/recurrences/${segment(values.its_name)}`, { method: "PUT", body: JSON.stringify(recurrenceBody(fields, values)) });
+        const answer = await call(`/v1/queues/${segment(values.of_queue)}/recurrences/${segment(values.its_name)}`, { method: "PUT", body: JSON.stringify(recurrenceBody(fields, values, view)) });
         return outcome(answer, (result) => `Done: ${values.its_name} is set${result.due_ms ? `, next ${exact(result.due_ms)}` : ""}.`);
       },
       done: (text) => { say(text, "good"); after(); } });
@@ -65,7 +71,7 @@ const lookAtRecurrences = async () => {
   try {
     const answer = await call(`/v1/recurrences?limit=${ROWS_MAX}`);
     if (!answer.ok) throw new Error(await refusal(answer));
-    const { recurrences, next } = await answer.json();
+    const { recurrences, next } = parse(await answer.text());
     $("recurrences-rows").replaceChildren(...recurrences.map(recurrenceRow));
     $("recurrences-table").hidden = !recurrences.length;
     $("recurrences-state").textContent = next ? `The first ${ROWS_MAX}; tarry recur list shows all.` : "";

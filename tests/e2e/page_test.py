@@ -693,6 +693,35 @@ class Seen(Looks):
         self.assertEqual(self.broker.ok("recur", "list"), [])
         self.assertEqual([line for line in self.browser.log() if "400 (Bad Request)" not in line], [])
 
+    def test_a_change_of_a_recurring_task_keeps_what_the_form_does_not_show_and_replaces_the_payload_if_a_body_is_given(self):
+        payloads = {"counted": {"json": {"order": 1234567890123456789}}, "bytes": {"body_base64": "/wA="}}
+        for name, payload in payloads.items():
+            body = json.dumps({"every": "1h", "properties": "AAEC", **payload}).encode()
+            request = urllib.request.Request(f"http://127.0.0.1:{self.broker.port}/v1/queues/reports/recurrences/{name}", data=body, method="PUT",
+                                             headers={"Content-Type": "application/json"})
+            with urllib.request.urlopen(request, timeout=harness.ANSWER_WAIT_S) as answer:
+                self.assertEqual(answer.status, 200)
+        self.look()
+        for name, payload in payloads.items():
+            row = f"[...document.querySelectorAll('#recurrences-rows tr')].find((r) => r.cells[0].textContent === '{name}')"
+            self.browser.wait(f"return Boolean({row})")
+            self.browser.run(f"[...{row}.querySelectorAll('button')].find((b) => b.textContent === 'Change').click()")
+            self.browser.wait("return document.getElementById('form').open")
+            self.fill(every="2h")
+            self.send()
+            self.browser.wait(f"return {row}.cells[2].textContent === 'every 2h'")
+            view = self.broker.one("recur", "show", name)
+            kept = {member: view.get(member) for member in ("properties", *payload)}
+            self.assertEqual(kept, {"properties": "AAEC", **payload})
+            self.browser.run(f"[...{row}.querySelectorAll('button')].find((b) => b.textContent === 'Change').click()")
+            self.browser.wait("return document.getElementById('form').open")
+            self.fill(every="3h", body="text")
+            self.send()
+            self.browser.wait(f"return {row}.cells[2].textContent === 'every 3h'")
+            view = self.broker.one("recur", "show", name)
+            self.assertEqual((view["body"], view["properties"], next(iter(payload)) in view), ("text", "AAEC", False))
+        self.assertEqual(self.browser.log(), [])
+
     def test_a_chart_tells_its_values_at_the_pointer_and_by_the_keyboard(self):
         self.broker.ok("schedule", "mail", "--in", "1h")
         self.look()
