@@ -88,20 +88,27 @@ const openSchedule = (queue, say, after) => openForm({ title: "Schedule a task",
   },
   done: (text, values) => { say(text, "good"); after(values.queue); } });
 
-/* ---- create a queue, or change its policy */
-let policyFields = null;
-/* The changeable fields, from the description of PATCH /v1/queues/{queue}. A duration NAME_ms is shown as NAME. */
-const readPolicyFields = async () => {
-  if (policyFields) return policyFields;
+/* ---- fields from /v1/openapi.json */
+/* Reads the fields of a request's body. A duration or time NAME_ms is shown as NAME. Returns { schemas, fields }. */
+const readFields = async (path, method) => {
   const answer = await call("/v1/openapi.json");
   if (!answer.ok) throw new Error(await refusal(answer));
-  const document = await answer.json(), told = document.components.schemas.QueuePolicy.properties;
-  const { properties } = document.paths["/v1/queues/{queue}"].patch.requestBody.content["application/json"].schema;
-  policyFields = Object.entries(properties).filter(([name, schema]) => !(name.endsWith("_ms") && name.slice(0, -3) in properties) && schema.type !== "boolean").map(([name, schema]) => {
-    const of = told[name] || told[`${name}_ms`] || {}, isDuration = `${name}_ms` in properties, isNumber = schema.type === "integer";
-    const range = isNumber ? `${count(schema.minimum)} to ${count(schema.maximum)}` : isDuration ? "a duration: 250ms, 30s, 1h30m" : "";
-    return { name, isDuration, isNumber, label: name.replaceAll("_", " "), kind: schema.enum ? "select" : isNumber ? "number" : "text", options: schema.enum, min: schema.minimum, max: schema.maximum,
-      help: [of.description || schema.description, range].filter(Boolean).join("; ") };
+  const { components, paths } = await answer.json(), { properties } = paths[path][method].requestBody.content["application/json"].schema;
+  return { schemas: components.schemas, fields: Object.entries(properties).filter(([name]) => !(name.endsWith("_ms") && name.slice(0, -3) in properties)).map(([name, schema]) => {
+    const isNumber = schema.type === "integer", isTime = schema.format === "date-time";
+    return { name, schema, isNumber, isTime, isDuration: `${name}_ms` in properties && !isTime, label: name.replaceAll("_", " "), kind: schema.enum ? "select" : isNumber ? "number" : "text", options: schema.enum,
+      min: schema.minimum, max: schema.maximum, range: isNumber ? `${count(schema.minimum)} to ${count(schema.maximum)}` : "" };
+  }) };
+};
+
+/* ---- create a queue, or change its policy */
+let policyFields = null;
+const readPolicyFields = async () => {
+  if (policyFields) return policyFields;
+  const { schemas, fields } = await readFields("/v1/queues/{queue}", "patch"), told = schemas.QueuePolicy.properties;
+  policyFields = fields.filter((field) => field.schema.type !== "boolean").map((field) => {
+    const of = told[field.name] || told[`${field.name}_ms`] || {}, range = field.isDuration ? "a duration: 250ms, 30s, 1h30m" : field.range;
+    return { ...field, help: [of.description || field.schema.description, range].filter(Boolean).join("; ") };
   });
   return policyFields;
 };

@@ -65,7 +65,7 @@ const queuesActions = () => {
   };
   buttons($("queues-actions"), [
     { role: "produce", name: "Schedule a task", open: () => openSchedule("", say, (name) => openQueue(name)) },
-    { role: "operate", name: "Create a recurring task", open: () => openRecurrence("", null, sayIn("recurrences-said"), lookAtRecurrences) },
+    { role: "operate", name: "Create a recurring task", open: () => openRecurrence() },
     { role: "operate", name: "Create a queue", open: () => openPolicy("", null, say, (name) => openQueue(name)) },
     across("Pause these", (queue) => !queue.paused, (of, names) => ({ ...pauseAction(`Pause ${count(of.length)} queues?`, ops(of)), text: `${names}: the broker delivers none of their tasks. Consumers keep the tasks that they have.` })),
     across("Resume these", (queue) => queue.paused, (of, names) => ({ ...resumeAction(`Resume ${count(of.length)} queues?`, ops(of)), text: `${names}: the broker delivers their due tasks again.` })),

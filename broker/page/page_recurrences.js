@@ -9,14 +9,11 @@ let recurrencesAt = 0;
 let recurrenceFields = null;
 const readRecurrenceFields = async () => {
   if (recurrenceFields) return recurrenceFields;
-  const answer = await call("/v1/openapi.json");
-  if (!answer.ok) throw new Error(await refusal(answer));
-  const { properties } = (await answer.json()).paths["/v1/queues/{queue}/recurrences/{name}"].put.requestBody.content["application/json"].schema;
-  recurrenceFields = Object.entries(properties).filter(([name]) => !NOT_IN_FORM.includes(name) && !(name.endsWith("_ms") && name.slice(0, -3) in properties)).map(([name, schema]) => {
-    const isNumber = schema.type === "integer", isTime = schema.format === "date-time", isAttributes = name === "attributes";
-    return { name, isNumber, isTime, isAttributes, isDuration: `${name}_ms` in properties && !isTime, label: name.replaceAll("_", " "), options: schema.enum, min: schema.minimum, max: schema.maximum,
-      kind: schema.enum ? "select" : isNumber ? "number" : isAttributes || name === "body" ? "area" : "text",
-      help: isAttributes ? "NAME=VALUE, one on each line" : isTime ? "a time such as 2026-12-01T09:00:00Z" : [schema.description, isNumber ? `${count(schema.minimum)} to ${count(schema.maximum)}` : ""].filter(Boolean).join("; ") };
+  const { fields } = await readFields("/v1/queues/{queue}/recurrences/{name}", "put");
+  recurrenceFields = fields.filter((field) => !NOT_IN_FORM.includes(field.name)).map((field) => {
+    const isAttributes = field.name === "attributes";
+    return { ...field, isAttributes, kind: isAttributes || field.name === "body" ? "area" : field.kind,
+      help: isAttributes ? "NAME=VALUE, one on each line" : field.isTime ? "a time such as 2026-12-01T09:00:00Z" : [field.schema.description, field.range].filter(Boolean).join("; ") };
   });
   return recurrenceFields;
 };
@@ -31,20 +28,22 @@ const recurrenceBody = (fields, values, view) => {
   const kept = NOT_IN_FORM.filter((name) => view && name in view && !(values.body.trim() && OTHER_PAYLOADS.includes(name)));
   return Object.fromEntries([...shown, ...kept.map((name) => [name, view[name]])]);
 };
-const openRecurrence = async (queue, view, say, after) => {
+/* Opens the form for the recurrence `view`; without `view`, for a new recurrence. */
+const openRecurrence = async (view) => {
+  const say = sayIn("recurrences-said");
   try {
     const fields = (await readRecurrenceFields()).map((field) => ({ ...field, value: view ? recurrenceValue(field, view) : "" }));
     const isHidden = view && OTHER_PAYLOADS.some((name) => name in view);
     if (isHidden) fields.find((field) => field.name === "body").help = "the present payload is JSON or bytes, and is not shown; it stays if this field is empty";
     openForm({ title: view ? `Recurring task ${view.name} of ${view.queue}` : "Create a recurring task", yes: view ? "Replace it" : "Create",
-      fields: [{ name: "of_queue", label: "Queue", value: view ? view.queue : queue, list: "find-queues", fixed: Boolean(view) },
+      fields: [{ name: "of_queue", label: "Queue", value: view ? view.queue : "", list: "find-queues", fixed: Boolean(view) },
         { name: "its_name", label: "Name", value: view ? view.name : "", fixed: Boolean(view), help: "one of cron, every and rrule says when it fires" }, ...fields],
       send: async (values) => {
         if (!values.of_queue || !values.its_name) return { ok: false, text: "The recurring task needs a queue and a name." };
         const answer = await call(`/v1/queues/${segment(values.of_queue)}/recurrences/${segment(values.its_name)}`, { method: "PUT", body: JSON.stringify(recurrenceBody(fields, values, view)) });
         return outcome(answer, (result) => `Done: ${values.its_name} is set${result.due_ms ? `, next ${exact(result.due_ms)}` : ""}.`);
       },
-      done: (text) => { say(text, "good"); after(); } });
+      done: (text) => { say(text, "good"); lookAtRecurrences(); } });
   } catch (error) { say(`The form cannot be shown: ${error.message}`, "bad"); }
 };
 
@@ -53,7 +52,7 @@ const recurrenceRule = (view) => `${view.every_ms ? `every ${durationText(view.e
 const recurrenceActions = (view) => {
   const op = (word) => () => ({ [`recur_${word}`]: { queue: view.queue, name: view.name } }), of = `${view.name} of ${view.queue}`;
   const action = (word, name, text, danger) => ({ role: "operate", name, danger, label: `${name} ${of}`, title: `${name} ${of}?`, text, yes: name, op: op(word) });
-  return [{ role: "operate", name: "Change", label: `Change ${of}`, open: () => openRecurrence("", view, sayIn("recurrences-said"), lookAtRecurrences) },
+  return [{ role: "operate", name: "Change", label: `Change ${of}`, open: () => openRecurrence(view) },
     view.state === "paused" ? action("resume", "Resume", "The next occurrence is planned from now on.") : action("pause", "Pause", "The next occurrence is cancelled; none follows until it is resumed."),
     action("trigger", "Trigger", "One occurrence is created now, besides the others."), action("delete", "Delete", "The next occurrence is cancelled. Earlier ones stay.", true)];
 };
