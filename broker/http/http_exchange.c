@@ -118,26 +118,21 @@ void http_lease(struct http_exchange *exchange, const struct gateway_lease_optio
 
 /* ---- the request */
 
-/* Counts the request's memory. If the request exceeds the free memory, it is allowed only if no other request exceeds
- * it. Without this exception, a large request could never be served on a busy broker. */
-static bool hold(struct http_exchange *exchange, size_t size) {
-    struct http_server *server = exchange->server;
-    bool holds = door_stream_half(server->door, exchange->id, size, size <= HTTP_SMALL_MAX);
-    door_stream_whole(server->door, exchange->id);
-    if (!holds && server->alone == NULL) server->alone = exchange;
-    exchange->held = size;
-    return holds || server->alone == exchange;
-}
-
-bool http_hold(struct http_exchange *exchange, size_t weight) {
-    return hold(exchange, exchange->body.capacity + weight);
-}
-
 bool http_keep(struct http_exchange *exchange, size_t size) {
     struct door *door = exchange->server->door;
     bool holds = door_stream_half(door, exchange->id, size, size <= HTTP_SMALL_MAX);
     door_stream_whole(door, exchange->id);
     return holds;
+}
+
+/* If the request exceeds the free memory, it is allowed only if no other request exceeds it. Without this exception, a
+ * large request could never be served on a busy broker. */
+bool http_hold(struct http_exchange *exchange, size_t weight) {
+    struct http_server *server = exchange->server;
+    exchange->held = exchange->body.capacity + weight;
+    bool holds = http_keep(exchange, exchange->held);
+    if (!holds && server->alone == NULL) server->alone = exchange;
+    return holds || server->alone == exchange;
 }
 
 bool http_has_json(struct http_exchange *exchange) {
