@@ -265,9 +265,10 @@ static void settle_put_off(struct http_connection *connection) {
     exchange = find_put_off(connection, false);
     if (exchange != NULL)
         exchange->timer = gateway_timer(connection->server->gateway, connection->put_off_ms, on_put_off, exchange);
-    if (exchange == NULL || exchange->timer == 0) connection->has_put_off = false;
-    if (exchange != NULL && exchange->timer == 0) /* no memory for the timer */
+    if (exchange == NULL || exchange->timer == 0) { /* no commit is postponed any more, or no memory for the timer */
+        connection->has_put_off = false;
         while ((exchange = find_put_off(connection, false)) != NULL) refuse_put_off(exchange);
+    }
     connection->is_settling = false;
 }
 
