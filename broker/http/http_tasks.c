@@ -153,7 +153,7 @@ static bool commit_quickly(struct http_exchange *exchange, bool atomic) {
     const struct http_body *body = &exchange->body;
     bool is_single;
     if (body->size > JSON_QUICK_SIZE_MAX) return false;
-    size_t most = body->size / JSON_QUICK_TASK_SIZE + 1;
+    size_t most = exchange->scan.weight / JSON_OBJECT_WEIGHT; /* each task is an object */
     struct ops *ops = ops_new(exchange, most < OPS_PER_COMMIT_MAX ? most : OPS_PER_COMMIT_MAX);
     if (ops == NULL) return true; /* refused */
     ops->commit.n_ops =

@@ -58,9 +58,8 @@ bool json_unknown(struct json_in *in, const char *name, const char *const *known
 
 /* ---- texts */
 
-/* Estimated memory, in bytes, of a JSON value and of the data made from it. OBJECT_WEIGHT covers an object with its
- * table and its operation. ELEMENT_WEIGHT covers an array's element or an object's member. */
-#define OBJECT_WEIGHT 512u
+/* Estimated memory, in bytes, of a JSON value and of the data made from it. ELEMENT_WEIGHT covers an array's element or
+ * an object's member. */
 #define ARRAY_WEIGHT 144u
 #define ELEMENT_WEIGHT 48u
 #define STRING_WEIGHT 64u
@@ -85,7 +84,7 @@ static const char *scan_string(struct json_scan *scan, const char *at, const cha
 static void scan_value(struct json_scan *scan, char c) {
     if (c == ',' || c == ':') scan->weight += ELEMENT_WEIGHT;
     if (c == '{' || c == '[') {
-        scan->weight += c == '{' ? OBJECT_WEIGHT : ARRAY_WEIGHT;
+        scan->weight += c == '{' ? JSON_OBJECT_WEIGHT : ARRAY_WEIGHT;
         if (++scan->depth > scan->depth_max) scan->depth_max = scan->depth;
     }
     if ((c == '}' || c == ']') && scan->depth > 0) scan->depth--;

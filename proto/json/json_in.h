@@ -19,6 +19,8 @@
 #define JSON_DEPTH_MAX 64u
 /* Maximum weight of one text, in bytes (json_weigh). */
 #define JSON_WEIGHT_MAX (64u << 20)
+/* Weight of each object in a text, in bytes: estimated memory of the object with its table and its operation. */
+#define JSON_OBJECT_WEIGHT 512u
 
 struct json_in {
     struct arena *arena; /* memory for messages; their texts point into the JSON values, which must outlive them */
