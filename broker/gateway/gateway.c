@@ -195,10 +195,6 @@ static void wakeup_arrived(struct gateway_wakeup *wakeup) {
     wakeup->arrived(wakeup->argument);
 }
 
-static void wakeup_free(struct gateway_wakeup *wakeup) {
-    free(wakeup);
-}
-
 /* ---- principals: the answers of the broker */
 
 uint64_t gateway_own(struct gateway *gateway) {
@@ -727,7 +723,7 @@ void gateway_free(struct gateway *gateway) {
         if (slot->kind == HANDLE_TIMER)
             gateway_timer_cancel(gateway, slot->id); /* remove the timer from the heap before its memory is freed */
         if (slot->kind == HANDLE_LEASE) lease_forget(slot->owner);
-        if (slot->kind == HANDLE_WAKEUP) wakeup_free(slot->owner);
+        if (slot->kind == HANDLE_WAKEUP) free(slot->owner);
     }
     pools_free(gateway);
     makers_free(gateway);
