@@ -23,8 +23,11 @@ const recurrenceValue = (field, view) => {
   return view[field.name] === undefined ? "" : String(view[field.name]);
 };
 const recurrenceBody = (fields, values, view) => {
-  const shown = fields.filter((field) => values[field.name].trim() !== "").map((field) =>
-    [field.name, field.isAttributes ? attributesOf(values[field.name]) : field.isNumber ? Number(values[field.name]) : values[field.name]]);
+  /* An unchanged field is sent as it was. The form cannot hold all texts: it changes line ends, and reads each line as an attribute. */
+  const isSame = (field) => view && values[field.name] === field.value.replace(/\r\n?/g, "\n");
+  const textOf = (field) => (isSame(field) ? field.value : values[field.name].trim() && values[field.name]);
+  const memberOf = (field) => (field.isAttributes ? (isSame(field) ? view.attributes : attributesOf(textOf(field))) : field.isNumber ? Number(textOf(field)) : textOf(field));
+  const shown = fields.filter(textOf).map((field) => [field.name, memberOf(field)]);
   const kept = NOT_IN_FORM.filter((name) => view && name in view && !(values.body.trim() && OTHER_PAYLOADS.includes(name)));
   return Object.fromEntries([...shown, ...kept.map((name) => [name, view[name]])]);
 };
