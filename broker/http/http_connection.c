@@ -541,7 +541,8 @@ static bool begin_exchange(struct http_connection *connection, size_t size) {
     return judge(exchange) && begin_body(exchange);
 }
 
-/* Returns the size of the request's head, including the empty line; 0: the head is incomplete. */
+/* Returns the size of the request's head, including the empty line; 0: the head is incomplete. For a usual head this
+ * takes a third of the time of memmem. */
 static size_t find_head_end(const char *begin, size_t size) {
     const char *at = begin, *end = begin + size, *line_end;
     while ((line_end = memchr(at, '\n', (size_t)(end - at))) != NULL) {
