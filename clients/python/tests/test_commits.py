@@ -96,7 +96,7 @@ class Commits(unittest.IsolatedAsyncioTestCase):
     async def test_in_time_means_that_nothing_was_done_if_all_was_refused(self):
         client = self.client(*[refuses(pb.BUSY, "the disk is full")] * 1000)
         with self.assertRaisesRegex(tarry.Unavailable, "the disk is full"):
-            await client.schedule("q", timeout=0.05)
+            await client.schedule("q", timeout=1)
         self.broker.script.clear()
         await client.schedule("q")
         self.assertEqual(self.broker.commits[-1].sequence, 1)  # the producer used the refused commit's sequence again
@@ -104,7 +104,7 @@ class Commits(unittest.IsolatedAsyncioTestCase):
     async def test_what_is_unknown_is_called_so_and_its_producer_is_left(self):
         client = self.client(silent)
         with self.assertRaises(tarry.OutcomeUnknown):
-            await client.schedule("q", timeout=0.05)
+            await client.schedule("q", timeout=1)
         await client.schedule("q")
         self.assertEqual([commit.producer for commit in self.broker.commits], [1, 2])
 
@@ -131,7 +131,7 @@ class Commits(unittest.IsolatedAsyncioTestCase):
         client = self.client(silent)
         patient = asyncio.ensure_future(client.schedule("q", key="patient", timeout=30))
         with self.assertRaises(tarry.OutcomeUnknown):
-            await client.schedule("q", key="short", timeout=0.05)
+            await client.schedule("q", key="short", timeout=1)
         self.assertTrue((await patient).ok)
         self.assertEqual(self.broker.commits[0], self.broker.commits[1])
 
