@@ -21,21 +21,19 @@ import tarfile
 
 import harness
 from harness import Case
-from ports import free_port
 
 PACKED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data_17c0a51.tar.xz")
 JANUARY_2036_MS, DAY_MS = 2082758400000, 86400000
 
 
 class Upgrade(Case):
+    autostart = False
+
     def open_older(self):
-        path = self.path("older")
-        os.mkdir(path, mode=0o700)
+        os.mkdir(self.broker.data, mode=0o700)
         with tarfile.open(PACKED) as packed:
-            packed.extractall(path)
-        broker = self.make_broker(data=path, listen=f"ws://127.0.0.1:{free_port()}")
-        broker.start()
-        return broker
+            packed.extractall(self.broker.data)
+        return self.broker.start()
 
     def tasks(self, broker, queue):
         return {task["key"]: task for task in broker.ok("list", queue, "--state", "pending,ready,in_flight,dead")}
