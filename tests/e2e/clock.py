@@ -2,7 +2,6 @@
 own clocks are correct: `time.monotonic()` shows whether a delivery was early. A jump changes REALTIME only, a suspend
 REALTIME and BOOTTIME; a smear makes REALTIME run faster or slower. Changes persist across restarts of the broker."""
 import mmap
-import os
 import struct
 import time
 
@@ -21,12 +20,8 @@ class Clock:
         self.version = self.real_ns = self.boot_ns = self.rate_ppm = self.anchor_ns = 0
 
     def env(self):
-        """Returns the environment for tarryd. ASan must normally be the first loaded library; verify_asan_link_order=0 allows
-        the clock shim before it.
-        """
-        asan = os.environ.get("ASAN_OPTIONS", "")
-        return {"LD_PRELOAD": harness.find_program("libclock_shim.so"), "TARRY_CLOCK_SHIM": self.path,
-                "ASAN_OPTIONS": ":".join(filter(None, (asan, "verify_asan_link_order=0")))}
+        """Returns the environment for tarryd."""
+        return {**harness.preloaded("libclock_shim.so"), "TARRY_CLOCK_SHIM": self.path}
 
     def _write(self):
         """Writes all values. `version` is odd during the write, so that a reader in another process can detect an incomplete

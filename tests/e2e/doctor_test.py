@@ -151,8 +151,7 @@ class Host(Doctor, harness.Case):
 
     def on_host(self, data=None, **host):
         data = data or self.path("data")
-        asan = os.environ.get("ASAN_OPTIONS", "")
-        environment = {"LD_PRELOAD": harness.find_program("libhost_shim.so"), "ASAN_OPTIONS": ":".join(filter(None, (asan, "verify_asan_link_order=0")))}
+        environment = harness.preloaded("libhost_shim.so")
         os.makedirs(data, 0o700, exist_ok=True)
         return self.look("--data", data, environment=environment | {f"TARRY_HOST_{name.upper()}": value for name, value in host.items()})
 

@@ -72,6 +72,15 @@ def find_program(name):
     return path
 
 
+def preloaded(library, asan_options=None):
+    """Returns the environment of a program that loads this built library before all others. ASan must normally be the first
+    loaded library; verify_asan_link_order=0 allows another one before it. `asan_options`: options of ASan, if they differ from
+    the test's.
+    """
+    options = os.environ.get("ASAN_OPTIONS", "") if asan_options is None else asan_options
+    return {"LD_PRELOAD": find_program(library), "ASAN_OPTIONS": ":".join(filter(None, (options, "verify_asan_link_order=0")))}
+
+
 def parse_logfmt(line):
     """Returns the name=value pairs of one log line; values may be quoted."""
     pairs = {}

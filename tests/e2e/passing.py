@@ -3,7 +3,6 @@ thread that waits for a deadline notices it. For deadlines that are too long to 
 clocks apart.
 """
 import mmap
-import os
 import struct
 import time
 
@@ -16,7 +15,7 @@ class Passing:
         test's.
         """
         self.path = path
-        self.asan_options = os.environ.get("ASAN_OPTIONS", "") if asan_options is None else asan_options
+        self.asan_options = asan_options
         with open(path, "wb") as file:
             file.write(bytes(8))
         with open(path, "r+b") as file:
@@ -34,11 +33,8 @@ class Passing:
         self.map[:8] = struct.pack("<q", ns)
 
     def env(self):
-        """Returns the environment for tarryd. ASan must normally be the first loaded library; verify_asan_link_order=0 allows
-        the shim before it.
-        """
-        return {"LD_PRELOAD": harness.find_program("libpass_shim.so"), "TARRY_PASS_SHIM": self.path,
-                "ASAN_OPTIONS": ":".join(filter(None, (self.asan_options, "verify_asan_link_order=0")))}
+        """Returns the environment for tarryd."""
+        return {**harness.preloaded("libpass_shim.so", self.asan_options), "TARRY_PASS_SHIM": self.path}
 
     def now_ms(self):
         """Returns the wall clock as tarryd sees it."""

@@ -283,8 +283,7 @@ class UnderWay(Hostile):
 
     def make_broker(self, *arguments, **options):
         broker = super().make_broker(*arguments, **options)
-        broker.env = {**broker.env, "LD_PRELOAD": harness.find_program("libhold_sync.so"), "HOLD_SYNC_FILE": self.path("held"),
-                      "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+        broker.env = {**broker.env, **harness.preloaded("libhold_sync.so"), "HOLD_SYNC_FILE": self.path("held")}
         return broker
 
     def ended(self, name, code, peer):

@@ -19,8 +19,7 @@ class Unread(Hostile):
 
     def make_broker(self, *arguments, **options):
         broker = super().make_broker(*arguments, **options)
-        broker.env = {**broker.env, "LD_PRELOAD": harness.find_program("libnote_trim.so"), "NOTE_TRIM_FILE": self.path("trimmed"),
-                      "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+        broker.env = {**broker.env, **harness.preloaded("libnote_trim.so"), "NOTE_TRIM_FILE": self.path("trimmed")}
         return broker
 
     def setUp(self):
