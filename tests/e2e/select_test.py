@@ -18,15 +18,28 @@ FAR_MS = now_ms() + 30 * 24 * HOUR_MS
 class Select(Case):
     def setUp(self):
         super().setUp()
-        self.job = os.path.join(self.broker.data, "..", f"{os.path.basename(self.broker.data)}.job")
-        self.addCleanup(lambda: [os.path.exists(path) and os.unlink(path) for path in (self.job, self.job + ".at", self.job + ".at.new")])
+        self.job = self.path("job")
 
-    def fill(self, count, **more):
-        lines = [{"queue": "q", "key": f"k{i}", "due_ms": FAR_MS + i * 1000, "attributes": {"lang": "de" if i % 3 == 0 else "fr"}, **more} for i in range(count)]
-        self.broker.ok("schedule", "--from", "-", stdin="\n".join(map(json.dumps, lines)))
+    def fill(self, count):
+        self.broker.schedule_all([{"queue": "q", "key": f"k{i}", "due_ms": FAR_MS + i * 1000, "attributes": {"lang": "de" if i % 3 == 0 else "fr"}}
+                                  for i in range(count)])
 
     def due(self):
         return {task["key"]: task["due_ms"] for task in self.broker.ok("list", "q")}
+
+    @contextlib.contextmanager
+    def shifting(self, *arguments):
+        """Begins a job that shifts all tasks by 9 h. Yields the running tool when its first batch is done."""
+        command = self.broker.command("select", "shift", "q", "--by", "9h", "--job", self.job, *arguments)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as tool:
+            while not os.path.exists(self.job + ".at") and tool.poll() is None:
+                pass  # no pause is necessary: the first batch takes milliseconds
+            yield tool
+
+    def check_resumed(self, before):
+        """Resumes the job; every task is then shifted exactly once."""
+        self.assertEqual(self.broker.one("select", "resume", self.job), {"result": "done", "tasks": 30000, "moved": 30000, "left": 0})
+        self.assertEqual(self.due(), {key: due_ms + 9 * HOUR_MS for key, due_ms in before.items()})
 
     def test_a_shift_moves_each_match_once_and_nothing_else(self):
         self.fill(2500)
@@ -51,35 +64,27 @@ class Select(Case):
     def test_a_job_that_was_killed_goes_on(self):
         self.fill(30000)
         before = self.due()
-        command = [harness.find_program("tarry"), "select", "shift", "q", "--by", "9h", "--job", self.job, "--broker", self.broker.url]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as tool:
-            while not os.path.exists(self.job + ".at") and tool.poll() is None:
-                pass  # no pause is necessary: the first batch takes milliseconds
+        with self.shifting() as tool:
             tool.send_signal(signal.SIGKILL)
         with open(self.job + ".at", encoding="ascii") as file:
             done = int(file.read().split()[0])
         self.assertGreater(done, 0)
         self.broker.restart()
-        self.assertEqual(self.broker.one("select", "resume", self.job), {"result": "done", "tasks": 30000, "moved": 30000, "left": 0})
-        self.assertEqual(self.due(), {key: due_ms + 9 * HOUR_MS for key, due_ms in before.items()})
+        self.check_resumed(before)
         moves = [entry["key"] for entry in self.broker.ok("audit", "--kind", "moved")]
         self.assertLessEqual(len(moves), 30000 + 1000)  # at most one batch was sent again
 
     def test_a_batch_without_an_answer_is_not_done(self):
         self.fill(30000)
         before = self.due()
-        command = self.broker.command("select", "shift", "q", "--by", "9h", "--job", self.job, "--timeout", "1s")
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as tool:
-            while not os.path.exists(self.job + ".at") and tool.poll() is None:
-                pass  # no pause is necessary: the first batch takes milliseconds
+        with self.shifting("--timeout", "1s") as tool:
             tool.send_signal(signal.SIGSTOP)
             self.broker.kill()
             tool.send_signal(signal.SIGCONT)
             answers = [json.loads(line) for line in tool.communicate(timeout=120)[0].splitlines()]
         self.assertEqual((answers[-1]["result"], answers[-1]["left"], tool.returncode), ("interrupted", 0, 3), answers)
         self.broker.start()
-        self.assertEqual(self.broker.one("select", "resume", self.job), {"result": "done", "tasks": 30000, "moved": 30000, "left": 0})
-        self.assertEqual(self.due(), {key: due_ms + 9 * HOUR_MS for key, due_ms in before.items()})
+        self.check_resumed(before)
 
     def test_a_file_that_was_not_written_completely_starts_no_job(self):
         self.fill(5000)
