@@ -372,11 +372,11 @@ class Broker:
         assert len(objects) == 1, f"tarry {arguments}: {objects}"
         return objects[0]
 
-    def words(self, *arguments):
-        """Returns the output for people of a run that must exit with 0."""
+    def words(self, *arguments, status=0):
+        """Returns the output for people of a run that must exit with `status`."""
         done = subprocess.run(self.command(*arguments)[:-1], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=ANSWER_WAIT_S, check=False)
-        assert done.returncode == 0, f"tarry {' '.join(map(str, arguments))}: {done}"
+        assert done.returncode == status, f"tarry {' '.join(map(str, arguments))}: expected status {status}: {done}"
         return done.stdout.decode()
 
     def refused(self, *arguments, status=1, **options):
