@@ -206,6 +206,7 @@ class Amqp(Hostile):
             client.publish("", "q", b"x")
             kept = {client.socket: client for client in clients[::2]}  # each has one consumer left
             readable = select.select(list(kept), [], [], 60)[0]
+            self.assertNotEqual(readable, [], "no consumer has got the message")
             self.assertEqual(kept[readable[0]].delivery().body, b"x")
         for client in clients:
             client.socket.close()
