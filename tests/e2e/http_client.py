@@ -32,6 +32,13 @@ class Http:
         self.connection.close()
 
 
+def request(method, path, body=b"", *fields):
+    """Returns the bytes of a request; `fields`: more lines of its head."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: x", *fields]
+    lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"] if body else []
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
 def raw(port, data, answers=1, wait_s=10):
     """Sends these bytes. Returns what arrives until there were `answers` replies, or the connection ends."""
     with socket.create_connection(("127.0.0.1", port), timeout=wait_s) as peer:

@@ -11,7 +11,7 @@ import time
 import harness
 import tokens
 from harness import Case
-from http_client import Http, raw
+from http_client import Http, raw, request
 
 
 def zstd(blocks):
@@ -315,22 +315,20 @@ class Heads(Web):
         """The broker executes several commits at a time. Each request sees the effects of all earlier ones, and the replies
         have the order of the requests.
         """
-        def request(method, path, body=None, fields=""):
-            text = json.dumps(body) if body is not None else ""
-            kind = "Content-Type: application/json\r\n" if text else ""
-            return f"{method} {path} HTTP/1.1\r\nHost: x\r\n{kind}{fields}Content-Length: {len(text)}\r\n\r\n{text}".encode()
+        def ask(method, path, body, *fields):
+            return request(method, path, json.dumps(body).encode(), *fields)
         requests, expected = [], []
         for i in range(8):
             task, key = f"/v1/queues/mix/tasks/k{i}", f"k{i}"
             for status, one in (
-                    (201, request("POST", "/v1/queues/mix/tasks", {"key": key, "in": "1h"})),
-                    (409, request("POST", "/v1/tasks", {"queue": "mix", "key": key, "in": "1h"})),  # refused, because a live task has the key
-                    (200, request("PATCH", task, {"in": "2h"})),
-                    (400, request("POST", "/v1/tasks", {"queue": "mix", "when": "1h"})),  # refused, because the member is unknown
-                    (200, request("GET", task)),
-                    (200, request("DELETE", task)),
-                    (404, request("DELETE", f"/v1/queues/mix/tasks/none{i}")),
-                    (201, request("POST", "/v1/queues/mix/tasks", {"key": "once", "in": "1h"}, "Idempotency-Key: 1\r\n"))):
+                    (201, ask("POST", "/v1/queues/mix/tasks", {"key": key, "in": "1h"})),
+                    (409, ask("POST", "/v1/tasks", {"queue": "mix", "key": key, "in": "1h"})),  # refused, because a live task has the key
+                    (200, ask("PATCH", task, {"in": "2h"})),
+                    (400, ask("POST", "/v1/tasks", {"queue": "mix", "when": "1h"})),  # refused, because the member is unknown
+                    (200, request("GET", task, b"", "Content-Length: 0")),
+                    (200, request("DELETE", task, b"", "Content-Length: 0")),
+                    (404, request("DELETE", f"/v1/queues/mix/tasks/none{i}", b"", "Content-Length: 0")),
+                    (201, ask("POST", "/v1/queues/mix/tasks", {"key": "once", "in": "1h"}, "Idempotency-Key: 1"))):
                 requests.append(one)
                 expected.append(status)
         got = raw(self.broker.port, b"".join(requests), answers=64)
@@ -347,8 +345,7 @@ class Heads(Web):
         self.broker.start()  # the tasks are only on the disk now
         for i in range(8):
             body = b'[{"key":"c%d","in":"1h"},{"key":"n%d","in":"1h"}]' % (i, i)
-            got = raw(self.broker.port, b"POST /v1/queues/cold/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
-                      b"DELETE /v1/queues/cold/tasks/n%d HTTP/1.1\r\nHost: x\r\n\r\n" % (len(body), body, i), answers=2)
+            got = raw(self.broker.port, request("POST", "/v1/queues/cold/tasks", body) + request("DELETE", f"/v1/queues/cold/tasks/n{i}"), answers=2)
             self.assertEqual(re.findall(rb'"result":"(\w+)"', got), [b"exists", b"scheduled", b"cancelled"], got)
 
     def test_a_half_closed_client_gets_the_results_of_all_its_lines(self):

@@ -14,6 +14,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 import harness  # noqa: E402  (the path above)
+import http_client  # noqa: E402
 import pair  # noqa: E402
 import principals  # noqa: E402
 import tokens  # noqa: E402
@@ -41,10 +42,8 @@ def zstd_says(size):
 
 
 def request(method, path, body=b"", token=None, *fields):
-    lines = [f"{method} {path} HTTP/1.1", "Host: x", *fields]
-    lines += [f"Authorization: Bearer {tokens.text_of(token)}"] if token else []
-    lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"] if body else []
-    return "\r\n".join([*lines, "", ""]).encode() + body
+    shown = [f"Authorization: Bearer {tokens.text_of(token)}"] if token else []
+    return http_client.request(method, path, body, *fields, *shown)
 
 
 class Speaks:
@@ -97,6 +96,7 @@ class Budget(Speaks, principals.Access):
                 break
             got += part
         return [int(status) for status in found], got
+
 
 class Bodies(Budget):
     """F-20: a few hundred bytes that unpack to 16 MiB, or to a million values of JSON."""
