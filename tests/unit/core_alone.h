@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "core.h"
+#include "tasks.h"
 
 #define MEMORY (8u << 20)
 #define NOW_MS 1700000000000ull
@@ -169,17 +170,30 @@ static inline Tarry__Code cancel(struct fx *f, uint64_t id) {
     return commit(f, &op);
 }
 
+/* Returns the row of a task in memory. */
+static inline const struct row *row_of(const struct fx *f, uint64_t id) {
+    const struct task *task = task_find(f->core, id);
+    assert_non_null(task);
+    return &task->row;
+}
+
+/* Returns the token of the task's lease. */
+static inline Tarry__Token token_of(const struct row *row) {
+    Tarry__Token token = TARRY__TOKEN__INIT;
+    token.epoch = row->lease_epoch;
+    token.position = row->lease_position;
+    return token;
+}
+
 /* Acks the task with the token of its lease. */
 static inline Tarry__Code ack(struct fx *f, const struct row *row) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__Ack body = TARRY__ACK__INIT;
-    Tarry__Token token = TARRY__TOKEN__INIT;
+    Tarry__Token token = token_of(row);
     op.op_case = TARRY__OP__OP_ACK;
     op.ack = &body;
     body.id = row->id;
     body.token = &token;
-    token.epoch = row->lease_epoch;
-    token.position = row->lease_position;
     return commit(f, &op);
 }
 

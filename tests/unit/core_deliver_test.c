@@ -88,9 +88,7 @@ static void large_contents_go_one_by_one(void **state) { /* DELIVERY_SIZE_MAX */
 /* Returns the lease that a consumer has on the only task. */
 static Tarry__Token take(struct fx *f, uint64_t *out_id) {
     const struct row *row = first_row(f);
-    Tarry__Token token = TARRY__TOKEN__INIT;
-    token.epoch = row->lease_epoch;
-    token.position = row->lease_position;
+    const Tarry__Token token = token_of(row);
     *out_id = row->id;
     lane(f, CORE_LANE_SENT, true);
     return token;

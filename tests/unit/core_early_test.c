@@ -80,22 +80,14 @@ static uint64_t schedule_with(struct fx *f, const char *queue, uint64_t delay_ms
     return f->id;
 }
 
-static const struct row *row_of(const struct fx *f, uint64_t id) {
-    const struct task *task = task_find(f->core, id);
-    assert_non_null(task);
-    return &task->row;
-}
-
 static Tarry__Code release(struct fx *f, uint64_t id) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__Release body = TARRY__RELEASE__INIT;
-    Tarry__Token token = TARRY__TOKEN__INIT;
+    Tarry__Token token = token_of(row_of(f, id));
     op.op_case = TARRY__OP__OP_RELEASE;
     op.release = &body;
     body.id = id;
     body.token = &token;
-    token.epoch = row_of(f, id)->lease_epoch;
-    token.position = row_of(f, id)->lease_position;
     return commit(f, &op);
 }
 

@@ -64,12 +64,6 @@ static void sent(struct fx *f, uint64_t session) {
     step(f, &(struct core_event){.kind = CORE_LANE_SENT, .lane = {.session = session, .ok = true}});
 }
 
-static const struct row *row_of(const struct fx *f, uint64_t id) {
-    const struct task *task = task_find(f->core, id);
-    assert_non_null(task);
-    return &task->row;
-}
-
 static void wait_until(struct fx *f, uint64_t ms) {
     f->now_ms = ms;
     step(f, &(struct core_event){.kind = CORE_TICK});
@@ -78,7 +72,7 @@ static void wait_until(struct fx *f, uint64_t ms) {
 static Tarry__Code share(struct fx *f, uint64_t id, const char *tag) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__FanOut body = TARRY__FAN_OUT__INIT;
-    Tarry__Token token = TARRY__TOKEN__INIT;
+    Tarry__Token token = token_of(row_of(f, id));
     Tarry__Attribute attribute = TARRY__ATTRIBUTE__INIT, *attributes[] = {&attribute};
     attribute.name = "tag";
     attribute.value = (char *)tag;
@@ -88,8 +82,6 @@ static Tarry__Code share(struct fx *f, uint64_t id, const char *tag) {
     body.token = &token;
     body.attributes = attributes;
     body.n_attributes = tag != NULL;
-    token.epoch = row_of(f, id)->lease_epoch;
-    token.position = row_of(f, id)->lease_position;
     return commit(f, &op);
 }
 
@@ -388,7 +380,6 @@ static struct many *many_new(void) {
         tarry__op__init(&many->ops[i]);
         tarry__schedule__init(&many->schedules[i]);
         tarry__fan_out__init(&many->fan_outs[i]);
-        tarry__token__init(&many->tokens[i]);
         tarry__cancel__init(&many->cancels[i]);
         tarry__ref__init(&many->refs[i]);
         snprintf(many->keys[i], sizeof(many->keys[i]), "%0*u", KEY_SIZE_MAX, i);
@@ -424,13 +415,11 @@ static void share_many(struct fx *f, struct many *many) {
     while (row_of(f, MANY)->state != ROW_LEASED) sent(f, sharer);
     sent(f, sharer);
     for (unsigned i = 0; i < MANY; i++) {
-        const struct row *row = row_of(f, i + 1);
         many->ops[i].op_case = TARRY__OP__OP_FAN_OUT;
         many->ops[i].fan_out = &many->fan_outs[i];
         many->fan_outs[i].id = i + 1;
         many->fan_outs[i].token = &many->tokens[i];
-        many->tokens[i].epoch = row->lease_epoch;
-        many->tokens[i].position = row->lease_position;
+        many->tokens[i] = token_of(row_of(f, i + 1));
     }
     for (unsigned i = 0; i < MANY; i += 250) commit_many(f, many, i, 250);
 }

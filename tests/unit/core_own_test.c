@@ -75,20 +75,12 @@ static void set_policy(struct fx *f, const Tarry__Policy *given) {
 static void nack(struct fx *f) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__Nack body = TARRY__NACK__INIT;
-    Tarry__Token token = TARRY__TOKEN__INIT;
-    token.epoch = leased.lease_epoch;
-    token.position = leased.lease_position;
+    Tarry__Token token = token_of(&leased);
     op.op_case = TARRY__OP__OP_NACK;
     op.nack = &body;
     body.id = leased.id;
     body.token = &token;
     assert_int_equal(commit(f, &op), TARRY__CODE__OK);
-}
-
-static const struct row *row_of(struct fx *f, uint64_t id) {
-    const struct task *task = task_find(f->core, id);
-    assert_non_null(task);
-    return &task->row;
 }
 
 static void more_or_fewer_attempts_than_the_queue(void **state) {
@@ -159,9 +151,7 @@ static void its_backoff_replaces_the_first_delay(void **state) {
 static void extend(struct fx *f) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__Extend body = TARRY__EXTEND__INIT;
-    Tarry__Token token = TARRY__TOKEN__INIT;
-    token.epoch = leased.lease_epoch;
-    token.position = leased.lease_position;
+    Tarry__Token token = token_of(&leased);
     op.op_case = TARRY__OP__OP_EXTEND;
     op.extend = &body;
     body.id = leased.id;

@@ -363,14 +363,12 @@ static Tarry__Code bury(struct fx *f, uint64_t id) {
     const struct row *row = &task_find(f->core, id)->row;
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__Nack body = TARRY__NACK__INIT;
-    Tarry__Token token = TARRY__TOKEN__INIT;
+    Tarry__Token token = token_of(row);
     op.op_case = TARRY__OP__OP_NACK;
     op.nack = &body;
     body.id = id;
     body.token = &token;
     body.dead = true;
-    token.epoch = row->lease_epoch;
-    token.position = row->lease_position;
     return commit(f, &op);
 }
 

@@ -65,9 +65,7 @@ static Tarry__Code settle(struct fx *f, const struct row *row, Tarry__Op__OpCase
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__Nack nack = TARRY__NACK__INIT;
     Tarry__Release release = TARRY__RELEASE__INIT;
-    Tarry__Token token = TARRY__TOKEN__INIT;
-    token.epoch = row->lease_epoch;
-    token.position = row->lease_position;
+    Tarry__Token token = token_of(row);
     op.op_case = how;
     nack.id = release.id = row->id;
     nack.token = release.token = &token;

@@ -135,19 +135,17 @@ static void policies_of_all_queues(void **state) {
 static void bury(struct fx *f, uint64_t session) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__Nack nack = TARRY__NACK__INIT;
-    Tarry__Token token = TARRY__TOKEN__INIT;
     add_schedule(0, "orders", "k", 0);
     visits_of_commit(f, 1);
     const struct session *holder = &f->core->sessions[session % SESSIONS_TABLE];
     const struct task *task = TAILQ_FIRST(&holder->leases);
     assert_non_null(task);
+    Tarry__Token token = token_of(&task->row);
     op.op_case = TARRY__OP__OP_NACK;
     op.nack = &nack;
     nack.id = task->row.id;
     nack.token = &token;
     nack.dead = true;
-    token.epoch = task->row.lease_epoch;
-    token.position = task->row.lease_position;
     assert_int_equal(commit(f, &op), TARRY__CODE__OK);
     struct core_event sent = {.kind = CORE_LANE_SENT, .lane.session = session, .lane.ok = true};
     step(f, &sent);

@@ -112,9 +112,7 @@ static void consumers_that_come_free_together_are_looked_at_by_and_by(void **sta
         const struct row *row = &f->effects.deliveries.items[0].tasks[0].row;
         tarry__op__init(&ops[i]);
         tarry__ack__init(&acks[i]);
-        tarry__token__init(&tokens[i]);
-        tokens[i].epoch = row->lease_epoch;
-        tokens[i].position = row->lease_position;
+        tokens[i] = token_of(row);
         acks[i].id = row->id;
         acks[i].token = &tokens[i];
         ops[i].op_case = TARRY__OP__OP_ACK;
@@ -247,18 +245,16 @@ static void ticks(struct fx *f, unsigned look) {
 static uint64_t bury_one(struct fx *f) {
     Tarry__Op op = TARRY__OP__INIT, *pointer = &op;
     Tarry__Nack nack = TARRY__NACK__INIT;
-    Tarry__Token token = TARRY__TOKEN__INIT;
     struct core_event event = {.kind = CORE_LANE_UP, .lane.session = consumer_of(f, 0, 1)};
     assert_true(schedule_all(f, 1, 1, 0));
     step(f, &event);
     const struct row *row = &f->effects.deliveries.items[0].tasks[0].row;
+    Tarry__Token token = token_of(row);
     op.op_case = TARRY__OP__OP_NACK;
     op.nack = &nack;
     nack.id = row->id;
     nack.token = &token;
     nack.dead = true;
-    token.epoch = row->lease_epoch;
-    token.position = row->lease_position;
     f->sequence++;
     assert_int_equal(commit_as(f, f->sequence, f->sequence, &pointer, 1), TARRY__CODE__OK);
     assert_int_equal(f->result, TARRY__CODE__OK);
