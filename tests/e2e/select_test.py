@@ -90,12 +90,17 @@ class Select(Case):
     def test_a_batch_without_an_answer_is_not_done(self):
         self.fill(30000)
         before = self.due()
+        fast = self.broker.env
+        # Each of the 30 batches takes some 50 ms, so that on a busy machine too the tool is stopped before the last one.
+        self.broker.env = {**fast, **harness.preloaded("libslow_sync.so"), "SLOW_SYNC_MS": "100"}
+        self.broker.restart()
         with self.shifting("--timeout", "1s") as tool:
             tool.send_signal(signal.SIGSTOP)
             self.broker.kill()
             tool.send_signal(signal.SIGCONT)
             answers = [json.loads(line) for line in tool.communicate(timeout=120)[0].splitlines()]
         self.assertEqual((answers[-1]["result"], answers[-1]["left"], tool.returncode), ("interrupted", 0, 3), answers)
+        self.broker.env = fast
         self.broker.start()
         self.check_resumed(before)
 
